@@ -152,7 +152,7 @@ func TestPromisesAreHeld(t *testing.T) {
 	}
 }
 
-// isInOneOf tells whether one of the folders is in one of the packages, of which only a part of the path is known.
+// isInOneOf reports whether one of the folders is in one of the packages, of which only a part of the path is known.
 func isInOneOf(folders, packages []string) bool {
 	for _, folder := range folders {
 		for _, name := range packages {

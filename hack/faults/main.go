@@ -96,7 +96,7 @@ func run(ctx context.Context, ids []string) error {
 	return summarize(all)
 }
 
-// check only tells whether all faults can be planted.
+// check only reports whether all faults can be planted.
 func check(all []*fault, root string) error {
 	var errs []error
 	for _, f := range all {

@@ -20,7 +20,7 @@ type fault struct {
 	changed string
 }
 
-// needsRace tells whether only the race detector can notice the fault.
+// needsRace reports whether only the race detector can notice the fault.
 func (f *fault) needsRace() bool { return slices.Contains(f.tags, "race") }
 
 // parseFaults reads faults in the form that the data file explains.

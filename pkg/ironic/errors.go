@@ -62,61 +62,61 @@ func (e *UnavailableError) Error() string { return e.Op + ": Ironic is not avail
 // Unwrap returns the error behind it.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// IsNotFound tells whether Ironic itself said that the thing does not exist.
+// IsNotFound reports whether Ironic itself said that the thing does not exist.
 func IsNotFound(err error) bool {
 	return isStatus(err, http.StatusNotFound) && !IsWithoutConductor(err)
 }
 
-// IsWithoutConductor tells whether none of the conductors that could work on the node is alive. Ironic's API has that as a 404, too
+// IsWithoutConductor reports whether none of the conductors that could work on the node is alive. Ironic's API has that as a 404, too
 // (NoValidHost), though the node is there.
 func IsWithoutConductor(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Status == http.StatusNotFound && api.says(noConductor)
 }
 
-// IsConflict tells whether Ironic refused because of the state of the thing.
+// IsConflict reports whether Ironic refused because of the state of the thing.
 func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
 
-// IsBadRequest tells whether Ironic refused the request for what it asks: a bad
+// IsBadRequest reports whether Ironic refused the request for what it asks: a bad
 // value, or an action that the node's state does not allow.
 func IsBadRequest(err error) bool { return isStatus(err, http.StatusBadRequest) }
 
-// IsWrongState tells whether Ironic refused a transition because the node is not
+// IsWrongState reports whether Ironic refused a transition because the node is not
 // in a state that it starts from.
 func IsWrongState(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && (api.Status == http.StatusBadRequest || api.Status == http.StatusConflict) && api.says(inWrongState)
 }
 
-// IsLocked tells whether a conductor works on the node right now: the same
+// IsLocked reports whether a conductor works on the node right now: the same
 // request may succeed a little later.
 func IsLocked(err error) bool {
 	return conflictSays(err, isLocked) || conflictSays(err, inTransition) || conflictSays(err, isInspecting)
 }
 
-// IsDuplicate tells whether a node of that name or UUID, or a port of that MAC
+// IsDuplicate reports whether a node of that name or UUID, or a port of that MAC
 // address, exists already.
 func IsDuplicate(err error) bool { return conflictSays(err, exists) }
 
-// IsUnsupported tells whether Ironic refused because the driver of the node has no such function,
+// IsUnsupported reports whether Ironic refused because the driver of the node has no such function,
 // or that is disabled.
 func IsUnsupported(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Status == http.StatusBadRequest && saysUnsupported(api.Message)
 }
 
-// IsTooOld tells whether Ironic does not know the request: its release does not have what was
+// IsTooOld reports whether Ironic does not know the request: its release does not have what was
 // asked for.
 func IsTooOld(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && (api.Status == http.StatusNotAcceptable || api.Status == http.StatusNotFound && api.foreign)
 }
 
-// IsInternal tells whether Ironic failed while it carried the request out. With requests that make
+// IsInternal reports whether Ironic failed while it carried the request out. With requests that make
 // Ironic ask the BMC, that is how it passes on what the BMC says, or that it does not answer.
 func IsInternal(err error) bool { return isStatus(err, http.StatusInternalServerError) }
 
-// IsBusy tells whether the request was not sent, because too many were under way.
+// IsBusy reports whether the request was not sent, because too many were under way.
 func IsBusy(err error) bool {
 	var unavailable *UnavailableError
 	return errors.As(err, &unavailable) && unavailable.Class == ClassBusy
@@ -125,7 +125,7 @@ func IsBusy(err error) bool {
 // ClassTimeout is the class of a request that was not answered in time.
 const ClassTimeout = "timeout"
 
-// IsTimeout tells whether a request was not answered in time.
+// IsTimeout reports whether a request was not answered in time.
 func IsTimeout(err error) bool {
 	var unavailable *UnavailableError
 	return errors.As(err, &unavailable) && unavailable.Class == ClassTimeout
@@ -134,7 +134,7 @@ func IsTimeout(err error) bool {
 // ClassBusy is the class of a request that was not sent, because too many were under way.
 const ClassBusy = "busy"
 
-// IsNotCarriedOut tells whether it is certain that Ironic has not carried out a request, nor ever will: Ironic itself has
+// IsNotCarriedOut reports whether it is certain that Ironic has not carried out a request, nor ever will: Ironic itself has
 // refused it, or it was never sent. Of any other failed request nothing is known.
 func IsNotCarriedOut(err error) bool {
 	var api *APIError
@@ -170,7 +170,7 @@ const (
 
 var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists, noConductor}
 
-// says tells whether a phrase was in the answer. It may be no longer in the
+// says reports whether a phrase was in the answer. It may be no longer in the
 // message, where a password of "host" was struck out.
 func (e *APIError) says(phrase string) bool {
 	return slices.Contains(e.said, phrase) || strings.Contains(e.Message, phrase)
@@ -181,7 +181,7 @@ func isStatus(err error, status int) bool {
 	return errors.As(err, &api) && api.Status == status && !api.foreign
 }
 
-// IsUnavailable tells whether the failure is one of Ironic as a whole, and not
+// IsUnavailable reports whether the failure is one of Ironic as a whole, and not
 // an answer about the thing that was asked for: no connection, a time-out, an
 // internal error, no conductor, or no free worker of one, refused credentials, an API that is
 // too old. A request that the caller cancelled is not a failure of Ironic.
@@ -210,7 +210,7 @@ const ClassNotIronic = "not_ironic"
 // ClassAuth is the class of a login that failed.
 const ClassAuth = "auth"
 
-// IsRefused tells whether Ironic or Keystone answers, but refuses the credentials of this server, which lasts
+// IsRefused reports whether Ironic or Keystone answers, but refuses the credentials of this server, which lasts
 // until somebody corrects them.
 func IsRefused(err error) bool {
 	var unavailable *UnavailableError
@@ -220,7 +220,7 @@ func IsRefused(err error) bool {
 	return isStatus(err, http.StatusUnauthorized) || isStatus(err, http.StatusForbidden)
 }
 
-// IsNotIronic tells whether an answer arrived that cannot be decoded.
+// IsNotIronic reports whether an answer arrived that cannot be decoded.
 func IsNotIronic(err error) bool {
 	var unavailable *UnavailableError
 	return errors.As(err, &unavailable) && unavailable.Class == ClassNotIronic
@@ -295,7 +295,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 	return e
 }
 
-// IsConnectionReset tells whether the connection broke. Ironic's own server does this to
+// IsConnectionReset reports whether the connection broke. Ironic's own server does this to
 // some of many connections that arrive at once, and when it restarts.
 func IsConnectionReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||

@@ -32,7 +32,7 @@ func ParseAPIVersion(s string) (APIVersion, error) {
 // String returns the version as Ironic spells it.
 func (v APIVersion) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// IsOlderThan tells whether v came before other.
+// IsOlderThan reports whether v came before other.
 func (v APIVersion) IsOlderThan(other APIVersion) bool {
 	return v.Major < other.Major || v.Major == other.Major && v.Minor < other.Minor
 }

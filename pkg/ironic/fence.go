@@ -17,7 +17,7 @@ var (
 	errNoFence = errors.New("a changing request without a fence")
 )
 
-// A Term tells whether the term of leadership lasts in which a decision was made. It must turn false
+// A Term reports whether the term of leadership lasts in which a decision was made. It must turn false
 // before another replica can lead.
 type Term func() bool
 

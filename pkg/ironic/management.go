@@ -17,7 +17,7 @@ type InterfaceVerdict struct {
 	Reason string
 }
 
-// IsSupported tells whether the driver has the interface, and it is enabled.
+// IsSupported reports whether the driver has the interface, and it is enabled.
 func (v InterfaceVerdict) IsSupported() bool {
 	return v.Result != nil && (*v.Result || !saysUnsupported(v.Reason))
 }
@@ -52,14 +52,14 @@ type Indicator struct {
 // Name is the ID without the component.
 func (i Indicator) Name() string { return strings.TrimSuffix(i.ID, "@"+i.Component) }
 
-// IsIndicatorNameless tells whether Ironic cannot list the indicators because one has no name. The
+// IsIndicatorNameless reports whether Ironic cannot list the indicators because one has no name. The
 // names are the UUIDs that the BMC gives to system and chassis, which some leave out.
 func IsIndicatorNameless(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && strings.HasPrefix(api.Message, "Missing indicator name")
 }
 
-// saysUnsupported tells whether Ironic's words are those about an interface that a driver does
+// saysUnsupported reports whether Ironic's words are those about an interface that a driver does
 // not have, or that does not have what was asked for.
 func saysUnsupported(message string) bool {
 	return strings.Contains(message, "does not support") && strings.Contains(message, "disabled or not implemented")
@@ -75,12 +75,12 @@ const requestedBy = "Requested by "
 // RequestedMaintenance returns the reason to give Ironic for the maintenance that a user requests.
 func RequestedMaintenance(user, reason string) string { return requestedBy + user + ": " + reason }
 
-// IsMaintenanceRequested tells whether the node is in maintenance because a person has requested
+// IsMaintenanceRequested reports whether the node is in maintenance because a person has requested
 // it. Ironic keeps this reason if a step fails meanwhile, which is a fault that would have put the node
 // into maintenance.
 func (n *Node) IsMaintenanceRequested() bool {
 	return n.Maintenance && IsRequestedMaintenance(n.MaintenanceReason)
 }
 
-// IsRequestedMaintenance tells whether the reason of a maintenance is one of RequestedMaintenance.
+// IsRequestedMaintenance reports whether the reason of a maintenance is one of RequestedMaintenance.
 func IsRequestedMaintenance(reason string) bool { return strings.HasPrefix(reason, requestedBy) }

@@ -25,14 +25,14 @@ type Quirks struct {
 	StuckAfterRAIDStep bool
 }
 
-// IsOwnParent tells whether Ironic has made the node its own parent, which 29.0.5 does with any PATCH; ended
+// IsOwnParent reports whether Ironic has made the node its own parent, which 29.0.5 does with any PATCH; ended
 // by 39.0. There is no way back through the API. A list leaves out nodes with a parent unless they are
 // asked for, and Ironic leaves them out of what it does periodically (IsNotPolled). A parent is
 // switched together with its child, so the node can be locked by itself (IsLockedByItself). A node that
 // was never used is deleted and created again; others are PATCHed only if something differs.
 func (n *Node) IsOwnParent() bool { return n.ParentNode != "" && n.ParentNode == n.UUID }
 
-// IsNotPolled tells whether Ironic leaves the node out of all periodic checks, and out of the cleanup that
+// IsNotPolled reports whether Ironic leaves the node out of all periodic checks, and out of the cleanup that
 // a conductor makes when it starts, as 29.0.5 does with a node that is its own parent; ended by 39.0. It then
 // learns the power state only from a power action, waits without a time-out for the node's ramdisk
 // and for a conductor that has died, and never notices the end of a firmware update. So this server times
@@ -45,7 +45,7 @@ func (n *Node) IsNotPolled() bool { return n.IsOwnParent() }
 // somebody else has PATCHed gets it when switching it on has failed.
 const PowerSupplyKey = "has_dedicated_power_supply"
 
-// IsLockedByItself tells whether Ironic could not switch on a node that is its own parent: it locks the node
+// IsLockedByItself reports whether Ironic could not switch on a node that is its own parent: it locks the node
 // first, and then fails to lock it as the parent. Ended by 39.0.
 func IsLockedByItself(isOwnParent bool, lastError string) bool {
 	return isOwnParent && strings.Contains(lastError, "parent_node") && strings.Contains(lastError, "locked")
@@ -57,7 +57,7 @@ func IsLockedByItself(isOwnParent bool, lastError string) bool {
 // worker of Ironic's busy.
 const SilentBMCLimit = 6 * time.Minute
 
-// IsWaiting tells whether Ironic waits for a ramdisk in this state.
+// IsWaiting reports whether Ironic waits for a ramdisk in this state.
 func (s ProvisionState) IsWaiting() bool {
 	switch s {
 	case InspectWait, CleanWait, DeployWait, ServiceWait, RescueWait:
@@ -66,12 +66,12 @@ func (s ProvisionState) IsWaiting() bool {
 	return false
 }
 
-// IsHeld tells whether Ironic pauses in this state until somebody has it go on.
+// IsHeld reports whether Ironic pauses in this state until somebody has it go on.
 func (s ProvisionState) IsHeld() bool {
 	return s == CleanHold || s == DeployHold || s == ServiceHold
 }
 
-// IsWorkedOn tells whether a conductor is working on a node in this state, with this reservation. When it has finished, the node changes. A lock
+// IsWorkedOn reports whether a conductor is working on a node in this state, with this reservation. When it has finished, the node changes. A lock
 // does not count while Ironic waits for a
 // ramdisk: each heartbeat of the ramdisk locks the node for a moment, and on a busy Ironic nearly every read
 // may meet such a lock. A request then waits for the lock in Ironic itself
@@ -80,7 +80,7 @@ func IsWorkedOn(state ProvisionState, reservation string) bool {
 	return reservation != "" && !state.IsWaiting()
 }
 
-// FailedPowerAction tells whether last_error is about a power action that has failed, which target it had,
+// FailedPowerAction reports whether last_error is about a power action that has failed, which target it had,
 // and whether it was a soft power-off. Only the text tells that, in all releases; not ended as of 39.0.
 func FailedPowerAction(lastError string) (target PowerTarget, softOff, failed bool) {
 	text, failed := strings.CutPrefix(lastError, "Failed to change power state to '")
@@ -102,14 +102,14 @@ func (n *Node) ServiceFailure() string {
 	return cmp.Or(reason, n.LastError)
 }
 
-// SaysBMCIsSilent tells whether an error of a node is that of a BMC that does not answer, whatever Ironic was
+// SaysBMCIsSilent reports whether an error of a node is that of a BMC that does not answer, whatever Ironic was
 // about to do. (The sockets' own words do not tell a BMC from a server of images.) No field tells that;
 // not ended as of 39.0.
 func SaysBMCIsSilent(message string) bool {
 	return containsAny(message, "IPMI call failed", "Redfish connection failed", "Failed to get power state")
 }
 
-// SaysInterrupted tells whether an error of a node is what a conductor says of something that it finds under way
+// SaysInterrupted reports whether an error of a node is what a conductor says of something that it finds under way
 // when it starts, or takes over from another one, and breaks off. No field tells that; not ended as of
 // 39.0.
 func SaysInterrupted(message string) bool {

@@ -48,7 +48,7 @@ const (
 	ServiceHold  ProvisionState = "service hold"
 )
 
-// IsInTransit tells whether Ironic is at work on a node in this state, waits for its
+// IsInTransit reports whether Ironic is at work on a node in this state, waits for its
 // ramdisk, or was told to pause (hold) in between.
 func (s ProvisionState) IsInTransit() bool {
 	switch s {
@@ -192,7 +192,7 @@ func (t *Text) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-// SameContent tells whether two reads of a node say the same. What only one kind of
+// SameContent reports whether two reads of a node say the same. What only one kind of
 // read has, UpdatedAt and AnsweredAt, does not count.
 func (n *Node) SameContent(other *Node) bool {
 	a, b := *n, *other
@@ -226,13 +226,13 @@ type Changes struct {
 // NodeName is the name of the node that is made for a name in a namespace.
 func NodeName(namespace, name string) string { return namespace + "~" + name }
 
-// IsAnothers tells whether the node was made for another name or namespace. Who may
+// IsAnothers reports whether the node was made for another name or namespace. Who may
 // write a host could otherwise have it point at the machine of somebody else.
 func (n *Node) IsAnothers(namespace, name string) bool {
 	return IsNameOfAnother(n.Name, namespace, name)
 }
 
-// IsNameOfAnother tells whether nodeName is that of a node that was made for another name or namespace.
+// IsNameOfAnother reports whether nodeName is that of a node that was made for another name or namespace.
 func IsNameOfAnother(nodeName, namespace, name string) bool {
 	return strings.Contains(nodeName, "~") && nodeName != NodeName(namespace, name)
 }

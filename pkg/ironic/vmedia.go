@@ -15,13 +15,13 @@ type VirtualMedia struct {
 	Image string `json:"image"`
 }
 
-// IsOptical tells whether the drive takes CDs or DVDs. A drive that does not say what it takes
+// IsOptical reports whether the drive takes CDs or DVDs. A drive that does not say what it takes
 // counts as one.
 func (v VirtualMedia) IsOptical() bool {
 	return len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD")
 }
 
-// IsWithoutVirtualMedia tells whether Ironic refused a request for virtual media because the driver of
+// IsWithoutVirtualMedia reports whether Ironic refused a request for virtual media because the driver of
 // the node has none, or because the release is too old.
 func IsWithoutVirtualMedia(err error) bool {
 	var api *APIError

@@ -104,7 +104,7 @@ func (c *Cluster) customResources(ctx context.Context, kind *Kind, version strin
 	return objects, nil
 }
 
-// HasSecret tells whether a Secret exists. The error is that of the API.
+// HasSecret reports whether a Secret exists. The error is that of the API.
 func (c *Cluster) HasSecret(ctx context.Context, namespace, name string) (bool, error) {
 	_, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -170,7 +170,7 @@ type waiter struct {
 	done        chan error
 }
 
-// look tells whether the wait is over. A node in the state that is still locked
+// look reports whether the wait is over. A node in the state that is still locked
 // would refuse what comes next; that it is active is all that is waited for.
 func (w *waiter) look(node rawNode) (over bool, err error) {
 	state := node.ProvisionState

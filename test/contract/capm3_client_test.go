@@ -195,7 +195,7 @@ func mergePatchOf(path, body string) string {
 	return fmt.Sprintf("PATCH baremetalhosts/%s application/merge-patch+json %s", path, body)
 }
 
-// isMergePatchOf tells whether a request is such a patch with a body that begins so.
+// isMergePatchOf reports whether a request is such a patch with a body that begins so.
 func isMergePatchOf(request, path, body string) bool {
 	return strings.HasPrefix(request, mergePatchOf(path, body))
 }

@@ -81,7 +81,7 @@ func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted fun
 	return s.WaitHost(t, ctx, ns, name, what, wanted)
 }
 
-// isAvailable tells whether a host can be claimed and its power is as it is to be.
+// isAvailable reports whether a host can be claimed and its power is as it is to be.
 func isAvailable(h *metal3.BareMetalHost) bool {
 	return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.ErrorMessage == "" && h.Status.PoweredOn == h.Spec.Online
 }

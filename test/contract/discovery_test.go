@@ -50,7 +50,7 @@ var kindsOfCRDs = []kindOfCRD{
 	{"provisionings", "provisioning", "Provisioning", nil, true, `{"provisioningNetwork": "Managed"}`, `{"readyReplicas": 1}`, justAge},
 }
 
-// isNamespaced tells whether objects of the kind are in a namespace.
+// isNamespaced reports whether objects of the kind are in a namespace.
 func (k kindOfCRD) isNamespaced() bool { return k.kind != "Provisioning" }
 
 // justAge is what is printed of a kind whose CRD names no columns.

@@ -124,13 +124,13 @@ func isOn(t *testing.T, b bmc, want bool) {
 	}
 }
 
-// isVerified tells whether Ironic has access to the BMC of a new host.
+// isVerified reports whether Ironic has access to the BMC of a new host.
 func isVerified(h *metal3.BareMetalHost) bool {
 	return h.Status.Ironic != nil && h.Status.ErrorMessage == "" &&
 		(h.Status.Ironic.ProvisionState == "manageable" || h.Status.Ironic.ProvisionState == "available")
 }
 
-// isAtRest tells whether a host is where its way through Ironic ends for a while, all is
+// isAtRest reports whether a host is where its way through Ironic ends for a while, all is
 // well with it and nothing is under way. The power of a fake-hardware node is not known
 // until it has been switched.
 func isAtRest(h *metal3.BareMetalHost) bool {
@@ -140,7 +140,7 @@ func isAtRest(h *metal3.BareMetalHost) bool {
 		(i.PowerState == "" || h.Status.PoweredOn == h.Spec.Online)
 }
 
-// isResting tells whether a node is where that of a host in a state rests. The node of
+// isResting reports whether a node is where that of a host in a state rests. The node of
 // an available host is available once it was cleaned, and manageable before.
 func isResting(host metal3.ProvisioningState, node string) bool {
 	return node == "available" || node == "active" || host == metal3.StateAvailable && node == "manageable"

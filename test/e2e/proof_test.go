@@ -21,7 +21,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// isHeld tells whether the host is held for a reason.
+// isHeld reports whether the host is held for a reason.
 func isHeld(reason string) func(*metal3.BareMetalHost) bool {
 	return func(h *metal3.BareMetalHost) bool {
 		held := meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition)

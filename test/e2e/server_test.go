@@ -160,7 +160,7 @@ func leaderOf(t *testing.T, replicas [2]replica) (leader, other replica) {
 	return leader, other
 }
 
-// leads tells whether a replica was the leader at some time.
+// leads reports whether a replica was the leader at some time.
 func leads(t *testing.T, r replica) bool {
 	t.Helper()
 	log, err := r.Logs()

@@ -67,7 +67,7 @@ func expectLists(t *testing.T, ctx context.Context, ns, name string, sim *simula
 	}
 }
 
-// says tells whether a host's error or one of its conditions has any of some words.
+// says reports whether a host's error or one of its conditions has any of some words.
 func says(h *metal3.BareMetalHost, words ...string) bool {
 	texts := []string{h.Status.ErrorMessage}
 	for _, c := range h.Status.Conditions {

@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// forgetsPower tells whether Ironic leaves a node that was deployed out of its power
+// forgetsPower reports whether Ironic leaves a node that was deployed out of its power
 // synchronisation: 29.0.5 does, since it was patched.
 func (s *suite) forgetsPower() bool { return s.release == "trixie" }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// leftRegistering tells whether the BMC was verified.
+// leftRegistering reports whether the BMC was verified.
 func leftRegistering(bmh *metal3.BareMetalHost) bool {
 	return bmh.Status.Provisioning.State != metal3.StateRegistering && bmh.Status.ErrorMessage == ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// isGone tells whether a host shows that its deployment is gone.
+// isGone reports whether a host shows that its deployment is gone.
 func isGone(bmh *metal3.BareMetalHost) bool {
 	provisioned := meta.FindStatusCondition(bmh.Status.Conditions, metal3.ProvisionedCondition)
 	return provisioned != nil && provisioned.Reason == metal3.DeploymentGoneReason && !meta.IsStatusConditionTrue(bmh.Status.Conditions, metal3.ReadyCondition) &&

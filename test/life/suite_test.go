@@ -45,7 +45,7 @@ func needsTimeouts(t *testing.T, fault bmcsim.Fault) {
 	}
 }
 
-// inspects tells whether Ironic inspects with the ramdisk. 21.4 asks the BMC, and
+// inspects reports whether Ironic inspects with the ramdisk. 21.4 asks the BMC, and
 // keeps nothing of what that says.
 func (s *suite) inspects() bool { return s.release != "bookworm" }
 

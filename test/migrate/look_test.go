@@ -20,7 +20,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// isMadeByServer tells whether an object is one that the server makes along with a host: its
+// isMadeByServer reports whether an object is one that the server makes along with a host: its
 // HostFirmwareSettings, or a FirmwareSchema of such settings.
 func isMadeByServer(resource string, owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool {

@@ -86,7 +86,7 @@ func (c *client) do(r *replica, o history.Operation, request func(ctx context.Co
 	return hosts, o
 }
 
-// outcomeOf tells whether a request that has failed may have been carried out.
+// outcomeOf reports whether a request that has failed may have been carried out.
 func outcomeOf(err error) (history.Outcome, string, string) {
 	if err == nil {
 		return history.OK, "", ""

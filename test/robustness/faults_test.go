@@ -44,7 +44,7 @@ func (b *bed) play(over context.Context, seed uint64, kinds []fault) {
 	}
 }
 
-// last waits for a random time, and tells whether the faults go on.
+// last waits for a random time, and reports whether the faults go on.
 func (f *faults) last(least, most time.Duration) bool {
 	timer := time.NewTimer(least + time.Duration(f.random.Int64N(int64(most-least))))
 	defer timer.Stop()

@@ -17,7 +17,7 @@ type fate struct {
 	name string
 	// created changes the host that is created before the backup. nil: there is none then.
 	created []change
-	// ready tells whether it has come to where the backup finds it.
+	// ready reports whether it has come to where the backup finds it.
 	ready func(*fleetHost) arrival
 	// begun is what is asked for in the moment before the backup.
 	begun func(*fleetHost)
@@ -35,7 +35,7 @@ type fate struct {
 
 type change func(*fleetHost, *metal3.BareMetalHost)
 
-// arrival tells whether a host has arrived; nil for one that is gone.
+// arrival reports whether a host has arrived; nil for one that is gone.
 type arrival func(*metal3.BareMetalHost) bool
 
 // event is something that is done to a host, and how it ends.

@@ -90,7 +90,7 @@ func (b *bed) orphanRequests() (left func() int) {
 	return func() int { return int(count.Load()) }
 }
 
-// waitFor waits for a random moment, and tells whether ctx has lasted so long.
+// waitFor waits for a random moment, and reports whether ctx has lasted so long.
 func waitFor(ctx context.Context, moment time.Duration) bool {
 	timer := time.NewTimer(moment)
 	defer timer.Stop()
@@ -371,7 +371,7 @@ func (l *life) oneNode(gone bool) error {
 	return nil
 }
 
-// isAtRest tells whether a host has arrived in a state, with the image if any, and all is well.
+// isAtRest reports whether a host has arrived in a state, with the image if any, and all is well.
 func isAtRest(state metal3.ProvisioningState, image string) func(*metal3.BareMetalHost) bool {
 	return func(h *metal3.BareMetalHost) bool {
 		i := h.Status.Ironic

@@ -160,7 +160,7 @@ func (f *fleet) startMoved(where string, before *saved) {
 	}
 }
 
-// isReady tells whether a host with which nothing is under way is where it was.
+// isReady reports whether a host with which nothing is under way is where it was.
 func (h *fleetHost) isReady(host *metal3.BareMetalHost) bool {
 	return h.ready(h)(host) || h.today != nil && h.isRight(host)
 }

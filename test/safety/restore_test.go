@@ -267,7 +267,7 @@ func (f *fleet) expectHeld() {
 	f.await("after the restore of etcd", arrivals)
 }
 
-// isKnown tells whether Ironic's database is about what the machine runs.
+// isKnown reports whether Ironic's database is about what the machine runs.
 func (h *fleetHost) isKnown() bool {
 	return !h.redeployed || h.ironic == "" || h.ironic == laterHour && h.morning
 }
@@ -297,7 +297,7 @@ func (f *fleet) correct() {
 	}
 }
 
-// mustComeBack tells whether a host has to be taken out of Ironic and created anew. What was begun
+// mustComeBack reports whether a host has to be taken out of Ironic and created anew. What was begun
 // with it before the backup must not go on.
 func (h *fleetHost) mustComeBack(host *metal3.BareMetalHost) bool {
 	if !host.DeletionTimestamp.IsZero() {
@@ -426,7 +426,7 @@ func (h *fleetHost) wantsDetached() bool {
 	return metav1.HasAnnotation(h.wanted(h.today).ObjectMeta, metal3.DetachedAnnotation)
 }
 
-// isRight tells whether a host is as it is wanted today.
+// isRight reports whether a host is as it is wanted today.
 func (h *fleetHost) isRight(host *metal3.BareMetalHost) bool {
 	if h.today == nil || host == nil {
 		return h.today == nil && host == nil

@@ -54,7 +54,7 @@ func (l *life) isOfThisLife(owners []metav1.OwnerReference) error {
 	return nil
 }
 
-// hasSettings tells whether the machine has the BIOS setting and the updates, and the API says so.
+// hasSettings reports whether the machine has the BIOS setting and the updates, and the API says so.
 func (l *life) hasSettings(cores string, updates ...string) bool {
 	settings, err := l.client.Metal3V1alpha1().HostFirmwareSettings(l.ns).Get(l.ctx, l.name, metav1.GetOptions{})
 	if err != nil || settings.Status.Settings["NumCores"] != cores {

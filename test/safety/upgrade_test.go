@@ -270,7 +270,7 @@ func (r *resting) during(phase string, lists int, servers ...*testbed.Server) {
 	}
 }
 
-// relabel changes a label of a host through a server, and tells whether it was changed: this version refuses that if the later one has
+// relabel changes a label of a host through a server, and reports whether it was changed: this version refuses that if the later one has
 // recorded the host.
 func (r *resting) relabel(phase, name string, number int, server *testbed.Server) (changed bool) {
 	r.t.Helper()

@@ -74,7 +74,7 @@ func (q *quotingIronic) wordsFor(r *http.Request) string {
 	return ""
 }
 
-// hasRefused tells whether a request with text was refused.
+// hasRefused reports whether a request with text was refused.
 func (q *quotingIronic) hasRefused(text string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// IsSimulated tells whether IRONIC is unset or sim: the Ironic of a suite that has both kinds is the simulator then.
+// IsSimulated reports whether IRONIC is unset or sim: the Ironic of a suite that has both kinds is the simulator then.
 func IsSimulated() bool { return os.Getenv("IRONIC") == "" || os.Getenv("IRONIC") == "sim" }
 
 // OnSimulator leaves a test to the simulated Ironic, because what it is about does not depend on Ironic. With ALL=1, it

@@ -28,7 +28,7 @@ func (e *explanation) transfer() {
 	e.say("%s", callOff)
 }
 
-// isTransferRefused tells whether something has come up against a move since it was requested.
+// isTransferRefused reports whether something has come up against a move since it was requested.
 func (e *explanation) isTransferRefused() bool {
 	return e.condition(metal3.HeldCondition, metav1.ConditionTrue) != nil || e.condition(metal3.StepFailedCondition, metav1.ConditionTrue) != nil ||
 		e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse) != nil || e.host.Status.ErrorMessage != ""

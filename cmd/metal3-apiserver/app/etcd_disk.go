@@ -53,7 +53,7 @@ func (d *diskReserve) tooSmall() error {
 }
 
 // keep makes the reserve if there is space for it, and gives it up if the disk is full otherwise. It
-// tells whether the reserve is there.
+// reports whether the reserve is there.
 func (d *diskReserve) keep() bool {
 	free, err := d.free()
 	if err != nil {

@@ -173,7 +173,7 @@ func (s *etcdSpace) endAlarms(ctx context.Context) error {
 	return nil
 }
 
-// hasSpaceFor tells whether the disk has space for a second file of so many bytes, which a
+// hasSpaceFor reports whether the disk has space for a second file of so many bytes, which a
 // defragmentation makes.
 func (s *etcdSpace) hasSpaceFor(bytes int64) bool {
 	if s.disk == nil {

@@ -131,7 +131,7 @@ func newLedIronics(f *fleet.Fleet, settings reconcile.Settings, namespaces cache
 	return l, err
 }
 
-// HasSynced tells whether all Ironics are known. The labels of namespaces, which this server may not be permitted to read, are
+// HasSynced reports whether all Ironics are known. The labels of namespaces, which this server may not be permitted to read, are
 // needed only for hosts that an IronicInstance selects by them.
 func (l *ledIronics) HasSynced() bool { return l.fleet.HasSynced() }
 

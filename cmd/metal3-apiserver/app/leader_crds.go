@@ -92,7 +92,7 @@ func (l *crdLook) look(ctx context.Context) {
 	l.told = served
 }
 
-// isServed tells whether a CRD serves the version that this server serves.
+// isServed reports whether a CRD serves the version that this server serves.
 func isServed(crd *unstructured.Unstructured) bool {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	return slices.ContainsFunc(versions, func(v any) bool {

@@ -78,10 +78,10 @@ func cleanSystem(system string) string {
 	return system
 }
 
-// IsZero tells whether there is no address.
+// IsZero reports whether there is no address.
 func (k Key) IsZero() bool { return k.Service == "" }
 
-// Matches tells whether two keys may be of the same machine: without a path, the system is
+// Matches reports whether two keys may be of the same machine: without a path, the system is
 // the only one that the BMC has, and all services at the usual ports of an address are of one BMC: IPMI, Redfish by https and
 // by http. Keys without an address match nothing.
 func (k Key) Matches(other Key) bool {

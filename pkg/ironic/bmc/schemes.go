@@ -34,10 +34,10 @@ type Access struct {
 // Host returns the name or IP address of the BMC.
 func (a Access) Host() string { return a.endpoint.host }
 
-// IsPlainHTTP tells whether the BMC is asked without TLS, as an address with +http wants.
+// IsPlainHTTP reports whether the BMC is asked without TLS, as an address with +http wants.
 func (a Access) IsPlainHTTP() bool { return a.endpoint.plainHTTP }
 
-// redfish tells whether the BMC speaks Redfish (or, with vendor extensions,
+// redfish reports whether the BMC speaks Redfish (or, with vendor extensions,
 // iDRAC); the others speak IPMI.
 func (a Access) redfish() bool { return a.Driver != "ipmi" }
 

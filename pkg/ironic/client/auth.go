@@ -25,7 +25,7 @@ type authenticator interface {
 	// client returns the client to use now.
 	client(ctx context.Context) (*gophercloud.ServiceClient, error)
 	// renew is called when Ironic refused the credentials of a client. It
-	// tells whether it is worth trying again.
+	// reports whether it is worth trying again.
 	renew(ctx context.Context, refused *gophercloud.ServiceClient) bool
 }
 

@@ -35,7 +35,7 @@ const (
 // tenantTimeout bounds a request that waits for something of a tenant's.
 const tenantTimeout = 30 * time.Second
 
-// waitsForTenant tells whether something of a tenant's can hold up the requests of a class.
+// waitsForTenant reports whether something of a tenant's can hold up the requests of a class.
 func (c class) waitsForTenant() bool { return c != reads && c != writes }
 
 // newSlots returns the connections of each class.

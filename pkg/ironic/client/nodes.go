@@ -130,7 +130,7 @@ func (a *nodeAnswer) received(date time.Time) {
 	ironic.DropConcealed(&a.LastError, &a.Reservation)
 }
 
-// more tells whether another page has to be asked for.
+// more reports whether another page has to be asked for.
 func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }
 
 // readPage reads a page of a LIST, and returns how many nodes it has asked for: limit, or fewer if the answer would be too long.

@@ -188,7 +188,7 @@ type files struct {
 	contents [][]byte
 }
 
-// read tells whether the contents differ from those of the last time.
+// read reports whether the contents differ from those of the last time.
 func (f *files) read() (changed bool, err error) {
 	contents := make([][]byte, 0, len(f.paths))
 	for _, path := range f.paths {

@@ -106,7 +106,7 @@ func checkForms(t interface{ Errorf(string, ...any) }, password string) {
 	}
 }
 
-// isUsual tells whether a password is one of which nothing is left at all: it is not short, is no part of the marks, and
+// isUsual reports whether a password is one of which nothing is left at all: it is not short, is no part of the marks, and
 // does not look like a password by itself.
 func isUsual(password string) bool {
 	return len(password) >= shortestPart && utf8.ValidString(password) && !strings.ContainsAny(password, "¤*\uFFFD") &&

@@ -191,7 +191,7 @@ func jsonMap(text string) (values map[string]any, ok bool) {
 // than there is memory, and the YAML parser counts the names alone.
 const maxExpanded = 8 << 20
 
-// expandsBeyond tells whether a text with its aliases written out is longer than most.
+// expandsBeyond reports whether a text with its aliases written out is longer than most.
 // Of one that is no YAML the parser says more.
 func expandsBeyond(text string, most int) bool {
 	if !strings.Contains(text, "*") {

@@ -105,7 +105,7 @@ func (r Ramdisk) ImagesFor(arch string) Images {
 	return r.Images
 }
 
-// hasIPv6 tells whether the BMC is given by an IPv6 address. Of a name nobody
+// hasIPv6 reports whether the BMC is given by an IPv6 address. Of a name nobody
 // knows what it resolves to.
 func hasIPv6(access bmc.Access) bool {
 	info := access.DriverInfo("", "")

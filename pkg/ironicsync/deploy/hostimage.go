@@ -40,7 +40,7 @@ func (r Ramdisk) WithoutImages() Ramdisk {
 	return r
 }
 
-// HasImages tells whether there is an image for any architecture.
+// HasImages reports whether there is an image for any architecture.
 func (r Ramdisk) HasImages() bool {
 	for _, images := range r.ByArch {
 		if images.isBootable() {
@@ -50,5 +50,5 @@ func (r Ramdisk) HasImages() bool {
 	return r.Images.isBootable()
 }
 
-// isBootable tells whether there is an ISO, or both a kernel and a ramdisk.
+// isBootable reports whether there is an ISO, or both a kernel and a ramdisk.
 func (i Images) isBootable() bool { return i.ISOURL != "" || i.KernelURL != "" && i.RamdiskURL != "" }

@@ -89,5 +89,5 @@ func addChecksum(info map[string]any, image *metal3.Image) error {
 // Ironic takes no other.
 const ociScheme = "oci://"
 
-// IsOCI tells whether an image comes from an OCI registry.
+// IsOCI reports whether an image comes from an OCI registry.
 func IsOCI(imageURL string) bool { return strings.HasPrefix(imageURL, ociScheme) }

@@ -70,7 +70,7 @@ func same(has, want any) bool {
 	return reflect.DeepEqual(asJSON(has), asJSON(want))
 }
 
-// matchesMasked tells whether text, masked in places, reads as shown.
+// matchesMasked reports whether text, masked in places, reads as shown.
 func matchesMasked(shown, text string) bool {
 	pieces := strings.Split(shown, mask)
 	rest, ok := strings.CutPrefix(text, pieces[0])

@@ -76,7 +76,7 @@ func PullSecret(imageURL, secretType string, data map[string][]byte) (string, er
 	return auth.credentials(parsed.Host)
 }
 
-// covers tells whether the entry of a registry, or of repositories in it, is for
+// covers reports whether the entry of a registry, or of repositories in it, is for
 // an image.
 func covers(entry, image string) bool {
 	rest, ok := strings.CutPrefix(image, entry)

@@ -112,7 +112,7 @@ func rootDeviceHints(host *metal3.BareMetalHost) (*metal3.RootDeviceHints, error
 	return DefaultRootDeviceHints(HardwareProfile(host))
 }
 
-// isRootSoftwareVolume tells whether the root device is a volume of software RAID: one that is said to be, or the first one if nothing
+// isRootSoftwareVolume reports whether the root device is a volume of software RAID: one that is said to be, or the first one if nothing
 // is said. The disk of a hardware profile would be one of those of which the volume is made.
 func isRootSoftwareVolume(host *metal3.BareMetalHost) bool {
 	raid := host.Spec.RAID

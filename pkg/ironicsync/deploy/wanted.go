@@ -41,20 +41,20 @@ func (w workload) url() string {
 
 func (w workload) isNothing() bool { return w.url() == "" && w.method == "" }
 
-// isLiveISO tells whether Ironic boots the host from an ISO for good. A custom
+// isLiveISO reports whether Ironic boots the host from an ISO for good. A custom
 // procedure needs its own ramdisk, so it goes before a live ISO.
 func (w workload) isLiveISO() bool {
 	return w.method == "" && w.url() != "" && w.image.IsLiveISO()
 }
 
-// WantsImage tells whether the host is to run something: an image, or what a
+// WantsImage reports whether the host is to run something: an image, or what a
 // custom deploy procedure makes.
 func WantsImage(spec *metal3.BareMetalHostSpec) bool { return !wanted(spec).isNothing() }
 
-// Deployed tells whether it is recorded that the host runs something of ours.
+// Deployed reports whether it is recorded that the host runs something of ours.
 func Deployed(host *metal3.BareMetalHost) bool { return !recorded(host).isNothing() }
 
-// MustDeprovision tells whether a provisioned host runs something else than the
+// MustDeprovision reports whether a provisioned host runs something else than the
 // spec wants: when the image is gone or has another URL, when the custom deploy
 // procedure is gone or is another one. Nothing else does: not the checksum or
 // format of the image, not user data, and not a procedure that is added to a host
@@ -71,7 +71,7 @@ func MustDeprovision(host *metal3.BareMetalHost) bool {
 	return has.url() != "" && has.url() != want.url()
 }
 
-// AttemptChanged tells whether the spec wants something else than the last
+// AttemptChanged reports whether the spec wants something else than the last
 // attempt to provision was begun with: another image URL, another custom deploy
 // procedure, or nothing at all. It goes by status.lastAttemptedImage and
 // status.provisioning.customDeploy, which have to be recorded as an attempt

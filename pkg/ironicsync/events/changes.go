@@ -84,22 +84,22 @@ func (c *change) add(eventType, reason, format string, args ...any) {
 	c.events = append(c.events, Event{Type: eventType, Reason: reason, Message: withoutCredentials(fmt.Sprintf(format, args...))})
 }
 
-// entered tells whether the host has come into the state.
+// entered reports whether the host has come into the state.
 func (c *change) entered(state metal3.ProvisioningState) bool {
 	return c.old.Status.Provisioning.State != state && c.new.Status.Provisioning.State == state
 }
 
-// left tells whether the host has come out of the state.
+// left reports whether the host has come out of the state.
 func (c *change) left(state metal3.ProvisioningState) bool {
 	return c.old.Status.Provisioning.State == state && c.new.Status.Provisioning.State != state
 }
 
-// ended tells whether an operation has ended.
+// ended reports whether an operation has ended.
 func ended(old, new metal3.OperationMetric) bool {
 	return !new.End.IsZero() && !new.End.Equal(&old.End)
 }
 
-// began tells whether an operation has begun and goes on.
+// began reports whether an operation has begun and goes on.
 func began(old, new metal3.OperationMetric) bool {
 	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
 }
@@ -335,7 +335,7 @@ func rebootUnderWay(old, host *metal3.BareMetalHost) string {
 	return ""
 }
 
-// isAtRest tells whether the host has arrived where only users, operators and what
+// isAtRest reports whether the host has arrived where only users, operators and what
 // happens to the machine switch its power.
 func isAtRest(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
@@ -346,7 +346,7 @@ func isAtRest(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// hasJustArrived tells whether the host has become available or provisioned a moment
+// hasJustArrived reports whether the host has become available or provisioned a moment
 // before its status was last updated.
 func hasJustArrived(host *metal3.BareMetalHost) bool {
 	if host.Status.LastUpdated == nil {
@@ -445,7 +445,7 @@ func runsSomething(status *metal3.BareMetalHostStatus) bool {
 	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
 }
 
-// isAboutSecret tells whether the error is that the Secret with the BMC's
+// isAboutSecret reports whether the error is that the Secret with the BMC's
 // credentials is missing or incomplete.
 func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
 	if status.Record.Registration == nil {

@@ -52,7 +52,7 @@ type Observer interface {
 	ForgetNode(uuid string)
 }
 
-// Registrar registers hosts in Ironic. Its changed tells whether the node is to be observed.
+// Registrar registers hosts in Ironic. Its changed reports whether the node is to be observed.
 type Registrar interface {
 	FindNode(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
 	CreateNode(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost) (changed bool, err error)

@@ -131,7 +131,7 @@ func (h *hardware) setArchitecture(ctx context.Context, host *metal3.BareMetalHo
 	return h.hosts.Record(ctx, registered)
 }
 
-// hasSameRamdisk tells whether the architecture in the spec of the host changes nothing
+// hasSameRamdisk reports whether the architecture in the spec of the host changes nothing
 // of the ramdisk that the node was registered with when nobody knew it.
 func (h *hardware) hasSameRamdisk(host, known *metal3.BareMetalHost) bool {
 	unknown := host.DeepCopy()

@@ -103,7 +103,7 @@ func refusal(err error, tries int) (string, bool) {
 	return answer.Message, true
 }
 
-// isTransient tells whether an error says nothing about the step: Ironic is away, somebody
+// isTransient reports whether an error says nothing about the step: Ironic is away, somebody
 // else works on the node or has written the host, or the time is up.
 func isTransient(err error) bool {
 	return ironic.IsUnavailable(err) || ironic.IsLocked(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -15,7 +15,7 @@ import (
 
 // Destinations are the Ironics to which hosts can be moved.
 type Destinations interface {
-	// Exists tells whether there is such an Ironic, and whether the server can use it.
+	// Exists reports whether there is such an Ironic, and whether the server can use it.
 	Exists(name string) bool
 	// WhyNotTaken tells the user of a host why an Ironic cannot take it; see registrar.WhyNotTaken.
 	WhyNotTaken(ctx context.Context, name string, host *metal3.BareMetalHost) (why string, err error)

@@ -36,7 +36,7 @@ type components struct {
 func (*components) name() string      { return "HostFirmwareComponents" }
 func (c *components) content() string { return c.lists.content }
 
-// canHave tells whether the host's driver can update firmware. The others have no HostFirmwareComponents,
+// canHave reports whether the host's driver can update firmware. The others have no HostFirmwareComponents,
 // unless a user creates one.
 func (*components) canHave(host *metal3.BareMetalHost) bool {
 	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)

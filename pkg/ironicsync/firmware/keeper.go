@@ -63,9 +63,9 @@ type kind[T Object] interface {
 	// name is that of the kind, and content what its objects contain, for people.
 	name() string
 	content() string
-	// canHave tells whether the objects of a host make sense, as far as that follows from the host.
+	// canHave reports whether the objects of a host make sense, as far as that follows from the host.
 	canHave(host *metal3.BareMetalHost) bool
-	// isSupported tells whether the host's Ironic has an API for them.
+	// isSupported reports whether the host's Ironic has an API for them.
 	isSupported(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
 	// newObject returns an object with an empty spec.
 	newObject(meta metav1.ObjectMeta) T
@@ -73,17 +73,17 @@ type kind[T Object] interface {
 	// changed, and whether the object can be used: it cannot if Ironic does not support it. If Ironic does not give its contents,
 	// the error is an *unreadError, and the status may have changed all the same.
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
-	// isOutdated tells whether update may have something to do, apart from the conditions.
+	// isOutdated reports whether update may have something to do, apart from the conditions.
 	isOutdated(host *metal3.BareMetalHost, recorded T) bool
-	// isLeftAlone tells whether Ironic is not to be asked about the host yet, because it did not give the contents.
+	// isLeftAlone reports whether Ironic is not to be asked about the host yet, because it did not give the contents.
 	isLeftAlone(host *metal3.BareMetalHost) bool
 	// conditions returns the conditions of an object.
 	conditions(obj T) []metav1.Condition
-	// isRequested tells whether the spec asks for anything.
+	// isRequested reports whether the spec asks for anything.
 	isRequested(obj T) bool
-	// isPermitted tells whether changes may be made while the host runs something.
+	// isPermitted reports whether changes may be made while the host runs something.
 	isPermitted(policy *metal3.HostUpdatePolicySpec) bool
-	// mustRecord tells whether something that was done to the machine has to be recorded in the object
+	// mustRecord reports whether something that was done to the machine has to be recorded in the object
 	// before anything else is done.
 	mustRecord(host *metal3.BareMetalHost, recorded T) bool
 }
@@ -99,7 +99,7 @@ type Keeper[T Object] struct {
 const maxRaces = 10
 
 // EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
-// its owner. Ironic is not asked for its contents. It tells whether the object exists.
+// its owner. Ironic is not asked for its contents. It reports whether the object exists.
 func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
@@ -143,7 +143,7 @@ func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T,
 	}
 }
 
-// isRace tells whether somebody else has written or created the same object. Hosts of a model share a
+// isRace reports whether somebody else has written or created the same object. Hosts of a model share a
 // schema, so many of them may create it at the same time.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
@@ -185,13 +185,13 @@ func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error
 	})
 }
 
-// isDue tells whether Refresh may have something to do.
+// isDue reports whether Refresh may have something to do.
 func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
 	return Has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
 		!areCurrent(k.kind.conditions(recorded), recorded.GetGeneration()))
 }
 
-// mayChange tells whether Refresh may have something to do now: not if the object says that Ironic did not give its contents, and
+// mayChange reports whether Refresh may have something to do now: not if the object says that Ironic did not give its contents, and
 // Ironic is not to be asked again yet.
 func (k *Keeper[T]) mayChange(host *metal3.BareMetalHost, recorded T) bool {
 	conditions := k.kind.conditions(recorded)
@@ -199,7 +199,7 @@ func (k *Keeper[T]) mayChange(host *metal3.BareMetalHost, recorded T) bool {
 	return k.isDue(host, recorded) && !(saysSo && k.kind.isLeftAlone(host))
 }
 
-// areCurrent tells whether the conditions of an object are about its current generation.
+// areCurrent reports whether the conditions of an object are about its current generation.
 func areCurrent(conditions []metav1.Condition, generation int64) bool {
 	for _, c := range conditions {
 		if c.ObservedGeneration != generation {
@@ -209,13 +209,13 @@ func areCurrent(conditions []metav1.Condition, generation int64) bool {
 	return len(conditions) > 0
 }
 
-// isChanged tells whether the spec of an object is not what the machine has, according to the object's
+// isChanged reports whether the spec of an object is not what the machine has, according to the object's
 // conditions.
 func isChanged(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
-// Has tells whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
+// Has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
 // and is neither detached nor being deleted.
 func Has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic

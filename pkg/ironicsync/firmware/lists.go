@@ -82,7 +82,7 @@ func listID(ironicName string, source *metal3.SettingsSource) string {
 	return ironicName + " " + source.NodeUUID + " " + source.StateChangedAt.String()
 }
 
-// isLeftAlone tells whether the list of a host's node is not to be asked for yet, because Ironic did not give it.
+// isLeftAlone reports whether the list of a host's node is not to be asked for yet, because Ironic did not give it.
 func (l *sharedLists[T]) isLeftAlone(host *metal3.BareMetalHost) bool {
 	source := settings.SourceOf(host)
 	if source == nil {
@@ -109,7 +109,7 @@ func (l *sharedLists[T]) failed(id, reason string) {
 	maps.DeleteFunc(l.reasons, func(id, _ string) bool { return l.failures.Get(id) == 0 })
 }
 
-// isAboutList tells whether Ironic fails with the list, and not as a whole: it was asked for the node just before.
+// isAboutList reports whether Ironic fails with the list, and not as a whole: it was asked for the node just before.
 func isAboutList(err error) bool {
 	var answer *ironic.APIError
 	switch {

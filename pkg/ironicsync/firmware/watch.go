@@ -90,7 +90,7 @@ func (w *Watch) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// HasSynced tells whether all objects that existed when Run was called are known.
+// HasSynced reports whether all objects that existed when Run was called are known.
 func (w *Watch) HasSynced() bool {
 	for _, informer := range w.informers() {
 		if !informer.HasSynced() {
@@ -145,7 +145,7 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 	return found, err
 }
 
-// isBeyond tells whether an error is about more than a wish that has to wait, which it records.
+// isBeyond reports whether an error is about more than a wish that has to wait, which it records.
 func (h *HostSettings) isBeyond(err error) bool {
 	unread := new(unreadWish)
 	if !errors.As(err, &unread) {
@@ -297,7 +297,7 @@ func (w *watched[T]) logFailure(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "The "+w.keeper.kind.name()+" cannot be brought up to date")
 }
 
-// runsNothing tells whether the host is in a state in which its settings are applied.
+// runsNothing reports whether the host is in a state in which its settings are applied.
 func runsNothing(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StatePreparing, metal3.StateAvailable, metal3.StateReady:
@@ -306,14 +306,14 @@ func runsNothing(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// mayBeServiced tells whether changes may be made to the host that the policy permits while it runs
-// something. isChanged tells whether the watch knows of any. Before a host is switched on, that does not
+// mayBeServiced reports whether changes may be made to the host that the policy permits while it runs
+// something. isChanged reports whether the watch knows of any. Before a host is switched on, that does not
 // suffice: the user may have written them just before.
 func mayBeServiced(host *metal3.BareMetalHost, isChanged bool) bool {
 	return lifecycle.RunsSomething(host) && (isChanged || isServiceOpen(host) || !host.Status.PoweredOn)
 }
 
-// isServiceOpen tells whether a service of the host's machine has not ended. Nothing new is known of
+// isServiceOpen reports whether a service of the host's machine has not ended. Nothing new is known of
 // the machine's settings meanwhile.
 func isServiceOpen(host *metal3.BareMetalHost) bool {
 	return host.Status.Record.Servicing != nil && host.Status.Record.Servicing.EndedAt == nil

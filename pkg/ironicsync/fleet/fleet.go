@@ -290,7 +290,7 @@ func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object
 	}, nil
 }
 
-// HasSynced tells whether all IronicInstances have been read.
+// HasSynced reports whether all IronicInstances have been read.
 func (f *Fleet) HasSynced() bool { return f.state.Load().synced }
 
 // Members returns the Ironics that can be used, ordered by name, that of the server's flags first. The channel is closed when they,
@@ -304,7 +304,7 @@ func (f *Fleet) Members() (members []*Member, changed <-chan struct{}) {
 	return members, s.changed
 }
 
-// SelectsByNamespace tells whether an IronicInstance selects its hosts by the labels of their namespaces.
+// SelectsByNamespace reports whether an IronicInstance selects its hosts by the labels of their namespaces.
 func (f *Fleet) SelectsByNamespace() bool {
 	return slices.ContainsFunc(f.state.Load().selections, func(s selection) bool { return s.namespaces != nil && !s.namespaces.Empty() })
 }
@@ -380,7 +380,7 @@ func (f *Fleet) OwnerOf(host *metal3.BareMetalHost, namespace labels.Set) (name,
 	return choose(s.selections, host, namespace)
 }
 
-// sameAs tells whether a later state has nothing new.
+// sameAs reports whether a later state has nothing new.
 func (s *state) sameAs(later *state) bool {
 	same := func(a, b selection) bool {
 		return a.name == b.name && a.unusable == b.unusable && equality.Semantic.DeepEqual(a.spec, b.spec)

@@ -23,7 +23,7 @@ var IronicObjects = schema.GroupVersionResource{Group: "ironic.metal3.io", Versi
 // Secret that is not meant for them.
 const operatorLabel = "environment.metal3.io/ironic-standalone-operator"
 
-// readyCondition is the condition of an Ironic object that tells whether Ironic runs.
+// readyCondition is the condition of an Ironic object that reports whether Ironic runs.
 const readyCondition = "Ready"
 
 // ironicObject is what an Ironic object says that a client needs.

@@ -53,7 +53,7 @@ func (e *SomeAwayError) Error() string {
 // Unwrap returns an error for each Ironic that could not be asked.
 func (e *SomeAwayError) Unwrap() []error { return e.Ironics }
 
-// LiveForOthers tells whether the status of the hosts of other Ironics is live.
+// LiveForOthers reports whether the status of the hosts of other Ironics is live.
 func (e *SomeAwayError) LiveForOthers() bool { return e.Others }
 
 // RefreshAll returns when an observation of each Ironic that has nodes of the hosts of a namespace, and that began after the call, has

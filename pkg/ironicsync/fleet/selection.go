@@ -39,7 +39,7 @@ func newSelection(instance *api.IronicInstance) (selection, error) {
 	return s, nil
 }
 
-// matches tells whether a host is one of the selected. certain is false if that depends on the labels of its namespace, and
+// matches reports whether a host is one of the selected. certain is false if that depends on the labels of its namespace, and
 // these are not known.
 func (s selection) matches(host *metal3.BareMetalHost, namespace labels.Set) (matches, certain bool) {
 	switch {
@@ -93,7 +93,7 @@ func describeUnusable(name string) string {
 	return fmt.Sprintf("the server cannot use IronicInstance %q; an administrator sees the reason in its conditions", name)
 }
 
-// hasNode tells whether a host has its node, or is about to get it, in the Ironic that is recorded. A status that was restored
+// hasNode reports whether a host has its node, or is about to get it, in the Ironic that is recorded. A status that was restored
 // from an annotation has the UUID of a node that may be anywhere.
 func hasNode(host *metal3.BareMetalHost) bool {
 	record := &host.Status.Record

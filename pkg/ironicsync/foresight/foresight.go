@@ -20,7 +20,7 @@ import (
 type Checks struct {
 	// BMCs are the allowed addresses of BMCs.
 	BMCs destination.Policy
-	// HasSecret tells whether a Secret exists. It is nil if that cannot be found out.
+	// HasSecret reports whether a Secret exists. It is nil if that cannot be found out.
 	HasSecret func(ctx context.Context, namespace, name string) (bool, error)
 	// Drivers are those that Ironic has enabled. It is nil if they are not known.
 	Drivers []string

@@ -92,12 +92,12 @@ func New(hosts ListWatcher, groups map[Group]func(*metal3.BareMetalHost) bool) *
 // Run keeps the Index up to date until ctx ends.
 func (x *Index) Run(ctx context.Context) { x.informer.RunWithContext(ctx) }
 
-// HasSynced tells whether the Index has all hosts that existed when Run was called.
+// HasSynced reports whether the Index has all hosts that existed when Run was called.
 func (x *Index) HasSynced() bool { return x.informer.HasSynced() }
 
 // OnChange calls changed with the versions of a host before and after each change; the first is nil
 // when the host appears, and the second when it is gone. OnChange must be called before Run, and
-// changed must not block. The returned function tells whether changed was called for all hosts that
+// changed must not block. The returned function reports whether changed was called for all hosts that
 // existed when Run was called.
 func (x *Index) OnChange(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error) {
 	handler, err := x.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -83,7 +83,7 @@ type Controller[T Object] struct {
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// places are those of the objects that are being reconciled.
 	places *limit.IronicPlaces
-	// handled tells whether all objects that existed when Run was called were passed to Changed.
+	// handled reports whether all objects that existed when Run was called were passed to Changed.
 	handled cache.InformerSynced
 }
 
@@ -144,7 +144,7 @@ func (c *Controller[T]) changed(old, obj any) {
 	}
 }
 
-// HasSynced tells whether all objects that existed when Run was called are in the cache, and were
+// HasSynced reports whether all objects that existed when Run was called are in the cache, and were
 // passed to Changed.
 func (c *Controller[T]) HasSynced() bool { return c.informer.HasSynced() && c.handled() }
 
@@ -153,7 +153,7 @@ func (c *Controller[T]) Enqueue(namespace, name string) {
 	c.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// Manages tells whether the objects of a namespace are managed.
+// Manages reports whether the objects of a namespace are managed.
 func (c *Controller[T]) Manages(namespace string) bool {
 	return len(c.config.Namespaces) == 0 || slices.Contains(c.config.Namespaces, namespace)
 }
@@ -285,7 +285,7 @@ func (c *Controller[T]) reconcileOrPanic(ctx context.Context, key types.Namespac
 	return c.config.Reconcile(ctx, key)
 }
 
-// isPaused tells whether the object itself has the annotation that pauses hosts.
+// isPaused reports whether the object itself has the annotation that pauses hosts.
 func (c *Controller[T]) isPaused(key types.NamespacedName) bool {
 	if c.config.KeysOf != nil {
 		return false // it is the key of something else

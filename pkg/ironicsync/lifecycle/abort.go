@@ -6,7 +6,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// isAbortRequested tells whether the host requests that Ironic abort what it is doing on the
+// isAbortRequested reports whether the host requests that Ironic abort what it is doing on the
 // node, or has requested the abort that left the node in a failed state. Ironic reports an
 // abort as a failure, also in last_error, and does not tell who requested it. Therefore the
 // request is recorded while there is something to abort. That is before Next asks Ironic for
@@ -44,7 +44,7 @@ func isAbortRequested(host *metal3.BareMetalHost, node *Node) bool {
 	return false
 }
 
-// isFailedState tells whether the state is one in which an abort may leave a node.
+// isFailedState reports whether the state is one in which an abort may leave a node.
 func isFailedState(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.InspectFail, ironic.CleanFail, ironic.DeployFail, ironic.ServiceFail:

@@ -43,14 +43,14 @@ func targetOf(step Step) (ironic.ProvisionTarget, bool) {
 	return "", false
 }
 
-// MustAsk tells whether the request of a step is to be recorded with Ask before it is sent.
+// MustAsk reports whether the request of a step is to be recorded with Ask before it is sent.
 func MustAsk(step Step) bool {
 	_, must := targetOf(step)
 	return must
 }
 
 // Ask records that the request of a step is about to be sent. It returns false if what is recorded says so already, and
-// nothing is to be written. refused tells whether the recorded request was not carried out, as this process has seen.
+// nothing is to be written. refused reports whether the recorded request was not carried out, as this process has seen.
 func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (changed bool) {
 	target, _ := targetOf(step)
 	node := NodeOf(&host.Status)
@@ -76,7 +76,7 @@ func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (ch
 	return true
 }
 
-// IsAsked tells whether it is recorded that the request of a step was to be sent.
+// IsAsked reports whether it is recorded that the request of a step was to be sent.
 func IsAsked(host *metal3.BareMetalHost, step Step) bool {
 	target, _ := targetOf(step)
 	return host.Status.Record.Asked != nil && host.Status.Record.Asked.Target == string(target)
@@ -85,7 +85,7 @@ func IsAsked(host *metal3.BareMetalHost, step Step) bool {
 // severalTimes is the highest number that is recorded of how often something was asked for.
 const severalTimes = 2
 
-// OnlyAsked tells whether nothing has changed of a host but what is recorded of a request.
+// OnlyAsked reports whether nothing has changed of a host but what is recorded of a request.
 func OnlyAsked(before, host *metal3.BareMetalHost) bool {
 	a, b := *before, *host
 	if is, was := &host.Status.Record, &before.Status.Record; equality.Semantic.DeepEqual(was.Asked, is.Asked) && equality.Semantic.DeepEqual(was.AskedPower, is.AskedPower) {
@@ -115,7 +115,7 @@ func observeAsked(status *metal3.BareMetalHostStatus, now time.Time) {
 	}
 }
 
-// mayStillCome tells whether Ironic may still carry out one of the requests for the targets, and how long that is to be
+// mayStillCome reports whether Ironic may still carry out one of the requests for the targets, and how long that is to be
 // waited for.
 func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Duration, may bool) {
 	asked := s.Host.Status.Record.Asked
@@ -134,7 +134,7 @@ func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Du
 	return 0, false
 }
 
-// isLateDeployment tells whether a deployment of this host's has begun after the host had become available, because
+// isLateDeployment reports whether a deployment of this host's has begun after the host had become available, because
 // Ironic was slow to carry out the request.
 func isLateDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	d := host.Status.Record.Deployment

@@ -12,14 +12,14 @@ import (
 // repeated all the same, because the host of a machine that must be fenced cannot wait; but as long as one that is left
 // over may still come, the machine is not switched on.
 
-// interrupts tells whether a power action ends what the machine runs.
+// interrupts reports whether a power action ends what the machine runs.
 func interrupts(target ironic.PowerTarget) bool { return target != ironic.TargetPowerOn }
 
-// MustAskPower tells whether the request of a step is to be recorded with AskPower before it is sent.
+// MustAskPower reports whether the request of a step is to be recorded with AskPower before it is sent.
 func MustAskPower(step Step) bool { return step.Do == SwitchPower && interrupts(step.Power) }
 
 // AskPower records that the request of a step is about to be sent. It returns false if what is recorded says so already,
-// and nothing is to be written. answered tells whether the recorded request got an answer, as this process has seen.
+// and nothing is to be written. answered reports whether the recorded request got an answer, as this process has seen.
 func AskPower(host *metal3.BareMetalHost, step Step, answered bool, now time.Time) (changed bool) {
 	node := NodeOf(&host.Status)
 	if node == nil {
@@ -52,7 +52,7 @@ func PowerAnswered(host *metal3.BareMetalHost) {
 	}
 }
 
-// IsPowerAsked tells whether it is recorded that the request of a step was to be sent.
+// IsPowerAsked reports whether it is recorded that the request of a step was to be sent.
 func IsPowerAsked(host *metal3.BareMetalHost, step Step) bool {
 	asked := host.Status.Record.AskedPower
 	return asked != nil && asked.Target == string(step.Power)
@@ -71,7 +71,7 @@ func observeAskedPower(status *metal3.BareMetalHostStatus, now time.Time) {
 	}
 }
 
-// powerOffMayStillCome tells whether Ironic may still carry out a power-off or a reboot that it was asked for, and how
+// powerOffMayStillCome reports whether Ironic may still carry out a power-off or a reboot that it was asked for, and how
 // long that is to be waited for.
 func (s Situation) powerOffMayStillCome() (left time.Duration, may bool) {
 	asked := s.Host.Status.Record.AskedPower

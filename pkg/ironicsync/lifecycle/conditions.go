@@ -21,7 +21,7 @@ func Render(host *metal3.BareMetalHost, now time.Time) {
 }
 
 // render is Render for a status that is not yet that of host, and without the time of the change. again
-// tells whether an attempt has ended that may have failed as the last one did.
+// reports whether an attempt has ended that may have failed as the last one did.
 func render(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, again bool, now time.Time) {
 	record := &status.Record
 	record.Epoch = metal3.RecordEpoch

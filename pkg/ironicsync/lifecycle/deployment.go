@@ -16,7 +16,7 @@ import (
 
 // Whose a deployment is: what is recorded of it, and the instance_uuid by which it is known again.
 
-// isDeploymentOf tells whether what is deployed on the node, if anything, is what the
+// isDeploymentOf reports whether what is deployed on the node, if anything, is what the
 // host's status is about. It is asked of hosts that are in a state of being deployed only:
 // others take over what they find.
 func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
@@ -60,7 +60,7 @@ func isWithoutIdentity(host *metal3.BareMetalHost, node *Node) bool {
 	return d == nil || d.NodeUUID != node.UUID || d.ActiveSince == nil || !d.ActiveSince.Equal(node.StateChangedAt)
 }
 
-// isLostSinceBackup tells whether the host, which a backup was restored of, is to be
+// isLostSinceBackup reports whether the host, which a backup was restored of, is to be
 // undeployed, while Ironic has no deployment for it, nor is at work on its end. A node that
 // Ironic has lost without a restore is cleaned: its host is of today.
 func isLostSinceBackup(host *metal3.BareMetalHost, node *Node) bool {
@@ -78,7 +78,7 @@ func isLostSinceBackup(host *metal3.BareMetalHost, node *Node) bool {
 	return false
 }
 
-// isToBeUndeployed tells whether the host's record and its spec ask for the end of what this
+// isToBeUndeployed reports whether the host's record and its spec ask for the end of what this
 // server has deployed.
 func isToBeUndeployed(host *metal3.BareMetalHost) bool {
 	deleted := !host.DeletionTimestamp.IsZero()

@@ -281,7 +281,7 @@ func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	return metal3.ProvisioningError
 }
 
-// powerActionFailed tells whether last_error is about the latest power action and still
+// powerActionFailed reports whether last_error is about the latest power action and still
 // applies. Ironic keeps last_error until the next action begins. So in a stable state, a text
 // about anything else is outdated, and so is a power failure whose target has been reached
 // since then.
@@ -290,7 +290,7 @@ func powerActionFailed(node *Node) bool {
 	return failed && node.TargetPowerState == "" && string(node.PowerState) != strings.TrimPrefix(string(target), "soft ")
 }
 
-// isPoweredAsWanted tells whether the power state is the one that the spec and the annotations
+// isPoweredAsWanted reports whether the power state is the one that the spec and the annotations
 // ask for. It is false for a host that is being deleted, which is switched off whatever its
 // spec says.
 func isPoweredAsWanted(host *metal3.BareMetalHost, node *Node) bool {

@@ -123,7 +123,7 @@ func (w *world) wanted() string {
 	return ""
 }
 
-// hasVolumes tells whether a machine has the volumes that are recorded.
+// hasVolumes reports whether a machine has the volumes that are recorded.
 func hasVolumes(has, recorded *metal3.RAIDConfig) bool {
 	if recorded == nil {
 		return true

@@ -48,7 +48,7 @@ func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus
 	}
 }
 
-// isUndeployedState tells whether a node in this state has been undeployed, or is being undeployed. A node that was only just created
+// isUndeployedState reports whether a node in this state has been undeployed, or is being undeployed. A node that was only just created
 // is in none of these states.
 func isUndeployedState(state ironic.ProvisionState) bool {
 	switch state {
@@ -58,7 +58,7 @@ func isUndeployedState(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isOnWayToAdoption tells whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted.
+// isOnWayToAdoption reports whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted.
 func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	if before == nil {
 		return false
@@ -70,7 +70,7 @@ func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	return false
 }
 
-// isTakenFromIt tells whether somebody else has brought a node that was on its way to adoption into this state, perhaps from active,
+// isTakenFromIt reports whether somebody else has brought a node that was on its way to adoption into this state, perhaps from active,
 // which was not seen: this server asks only for the adoption. An inspection changes nothing.
 func isTakenFromIt(state ironic.ProvisionState) bool {
 	switch state {
@@ -96,7 +96,7 @@ func goneDeployment(status *metal3.BareMetalHostStatus) *metal3.GoneDeployment {
 	return status.Record.Deployment.Gone
 }
 
-// isGone tells whether the host's deployment is gone and its spec still asks for it. If the spec asks for its end,
+// isGone reports whether the host's deployment is gone and its spec still asks for it. If the spec asks for its end,
 // or the host is deleted, a person has decided.
 func isGone(host *metal3.BareMetalHost) bool {
 	if goneDeployment(&host.Status) == nil || !host.DeletionTimestamp.IsZero() {
@@ -111,7 +111,7 @@ func isGone(host *metal3.BareMetalHost) bool {
 	return !deploy.MustDeprovision(host)
 }
 
-// isUndeployed tells whether somebody has undeployed the node of a provisioned host of which nobody has named what it runs. Nothing
+// isUndeployed reports whether somebody has undeployed the node of a provisioned host of which nobody has named what it runs. Nothing
 // is left of that, and the host becomes available.
 func isUndeployed(host *metal3.BareMetalHost) bool {
 	status := &host.Status
@@ -119,7 +119,7 @@ func isUndeployed(host *metal3.BareMetalHost) bool {
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available)
 }
 
-// isFencedAllTheSame tells whether the machine of a host whose deployment may be gone is to be off, because a client that watches the
+// isFencedAllTheSame reports whether the machine of a host whose deployment may be gone is to be off, because a client that watches the
 // cluster's nodes wants to be sure that nothing of theirs runs on it any more: whatever runs, the machine is this host's, and power
 // that is cut erases nothing. What somebody else has deployed is left alone, and so is who works in a rescue or has Ironic work.
 func isFencedAllTheSame(s Situation, found *contradiction) bool {

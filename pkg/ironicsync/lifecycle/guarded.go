@@ -59,12 +59,12 @@ func (c *contradiction) leaves(step Step) Step {
 	return step
 }
 
-// isOf tells whether a contradiction is what is recorded of a host.
+// isOf reports whether a contradiction is what is recorded of a host.
 func (c *contradiction) isOf(held *metal3.Hold) bool {
 	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message) && held.Other == c.other
 }
 
-// changesHoldOfPaused tells whether the hold of a paused host is to be changed: it ends with what it was about, and
+// changesHoldOfPaused reports whether the hold of a paused host is to be changed: it ends with what it was about, and
 // that the status is of a backup is recorded even then, because it is evidence after the pause, too.
 func changesHoldOfPaused(found *contradiction, held *metal3.Hold) bool {
 	if found == nil {
@@ -84,7 +84,7 @@ const (
 	sharedPause = 10 * time.Second
 )
 
-// isUnknown tells whether the step has to wait because it is not known well enough which other nodes there
+// isUnknown reports whether the step has to wait because it is not known well enough which other nodes there
 // are. A server that has just started knows of none, and one that could not read the feed may not know of a
 // new one.
 func isUnknown(s Situation) bool {

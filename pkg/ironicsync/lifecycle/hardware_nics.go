@@ -145,6 +145,6 @@ func setLLDP(nic *metal3.NIC, announced object, known metal3.NIC) {
 	}
 }
 
-// isVLAN tells whether a number is a valid VLAN ID. Switches can send other numbers by LLDP, such
+// isVLAN reports whether a number is a valid VLAN ID. Switches can send other numbers by LLDP, such
 // as 4095, which the API does not accept.
 func isVLAN(id int) bool { return id >= 0 && id <= 4094 }

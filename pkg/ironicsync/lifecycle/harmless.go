@@ -8,7 +8,7 @@ import (
 // What a step may do to a machine, for the guards (proof.go). Each list is of what is harmless, so that an action that is added is
 // guarded until somebody puts it there.
 
-// asksIronic tells whether the step is one towards Ironic, or would lead to one.
+// asksIronic reports whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
 	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, EndServicing:
@@ -39,19 +39,19 @@ func (s Step) Interrupts() bool {
 	return true
 }
 
-// cleans tells whether Ironic cleans the disks of the node as a part of the step, unless
+// cleans reports whether Ironic cleans the disks of the node as a part of the step, unless
 // it is told not to.
 func (s Step) cleans() bool {
 	return s.Do == Provision && (s.Target == ironic.TargetDeleted || s.Target == ironic.TargetProvide)
 }
 
-// isCleaningTold tells whether Ironic knows of a host that its disks are not to be
+// isCleaningTold reports whether Ironic knows of a host that its disks are not to be
 // cleaned. The rest of a registration may have to wait for a Secret; this must not.
 func isCleaningTold(s Situation) bool {
 	return s.Host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled || s.node.AutomatedClean == "false"
 }
 
-// undeploys tells whether the step begins or continues the end of a deployment.
+// undeploys reports whether the step begins or continues the end of a deployment.
 func (s Step) undeploys() bool {
 	return s.Do == SetState && s.State == metal3.StateDeprovisioning || s.Do == Provision && s.Interrupts()
 }

@@ -27,7 +27,7 @@ func (i *Image) Digest() string {
 	return i.Built.Digest()
 }
 
-// AsksForImage tells whether a host in this state may boot a ramdisk.
+// AsksForImage reports whether a host in this state may boot a ramdisk.
 func AsksForImage(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateInspecting, metal3.StateMatchProfile:
@@ -40,7 +40,7 @@ func AsksForImage(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// takesImage tells whether Ironic can be told another image for the node now, and will boot it: the
+// takesImage reports whether Ironic can be told another image for the node now, and will boot it: the
 // node is at rest, and runs nothing, unless that is about to be undeployed.
 func takesImage(host *metal3.BareMetalHost, node *Node) bool {
 	if node == nil || !AsksForImage(host) || !isUpdatable(node) || node.ProvisionState == ironic.Enroll {
@@ -52,7 +52,7 @@ func takesImage(host *metal3.BareMetalHost, node *Node) bool {
 	return !isDeployed(node.ProvisionState)
 }
 
-// isImageRegistered tells whether the node was registered with the host's image, as far as the node takes
+// isImageRegistered reports whether the node was registered with the host's image, as far as the node takes
 // it now.
 func isImageRegistered(s Situation, with *metal3.RegisteredWith) bool {
 	if s.Image == nil {
@@ -87,7 +87,7 @@ func awaitImage(s Situation) (Step, bool) {
 	return Step{Do: Wait}, true
 }
 
-// requiresImage tells whether the next thing that Ironic does with the node is to boot its ramdisk. (What
+// requiresImage reports whether the next thing that Ironic does with the node is to boot its ramdisk. (What
 // follows goes on with the image that the node has.)
 func requiresImage(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {

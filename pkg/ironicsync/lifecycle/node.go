@@ -75,7 +75,7 @@ func NodeOf(status *metal3.BareMetalHostStatus) *Node {
 	}
 }
 
-// IsLocked tells whether a conductor is working on the node. When it has finished, the node changes, which
+// IsLocked reports whether a conductor is working on the node. When it has finished, the node changes, which
 // triggers another plan.
 func (n *Node) IsLocked() bool { return ironic.IsWorkedOn(n.ProvisionState, n.Reservation) }
 

@@ -26,7 +26,7 @@ type Observation struct {
 	CallbackTimeout time.Duration
 }
 
-// IsConcealed tells whether nothing of the node is recorded but its UUID, because it is not proven that it is the host's.
+// IsConcealed reports whether nothing of the node is recorded but its UUID, because it is not proven that it is the host's.
 func (o Observation) IsConcealed(host *metal3.BareMetalHost) bool {
 	if o.Node == nil {
 		return false
@@ -35,7 +35,7 @@ func (o Observation) IsConcealed(host *metal3.BareMetalHost) bool {
 	return is
 }
 
-// NeedsInventory tells whether the observation has to read the inventory of the node, too.
+// NeedsInventory reports whether the observation has to read the inventory of the node, too.
 func (o Observation) NeedsInventory(host *metal3.BareMetalHost) bool {
 	return o.Node != nil && NeedsInventory(host, o.Node) && !o.IsConcealed(host)
 }
@@ -56,7 +56,7 @@ type Inspected struct {
 	Overdue bool
 }
 
-// IsSetBack tells whether the node is in a state that dates from before the one that is recorded of it: the answer comes from
+// IsSetBack reports whether the node is in a state that dates from before the one that is recorded of it: the answer comes from
 // a reader of Ironic's database that lags behind, Ironic's database was restored, or its clock was set back.
 func IsSetBack(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	recorded := NodeOf(&host.Status)
@@ -64,7 +64,7 @@ func IsSetBack(host *metal3.BareMetalHost, node *ironic.Node) bool {
 		node.ProvisionUpdatedAt.Truncate(time.Microsecond).Before(recorded.StateChangedAt.Time)
 }
 
-// NeedsInventory tells whether the node has been inspected since its inventory was last read,
+// NeedsInventory reports whether the node has been inspected since its inventory was last read,
 // so that an observation has to read the inventory, too.
 func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
@@ -73,7 +73,7 @@ func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return !isInventoryRead(host.Status.Ironic, node)
 }
 
-// isInventoryRead tells whether the inventory of the node's last inspection was read, according to what is
+// isInventoryRead reports whether the inventory of the node's last inspection was read, according to what is
 // recorded of the node.
 func isInventoryRead(recorded *metal3.IronicStatus, node *ironic.Node) bool {
 	return recorded != nil && recorded.InspectionFinishedAt != nil && sameMoment(recorded.InspectionFinishedAt.Time, *node.InspectionFinishedAt)
@@ -193,7 +193,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	return before != nil && hasAttemptEnded(ErrorType(status), before, recorded)
 }
 
-// hasAttemptEnded tells whether an attempt has ended during which the error of the previous
+// hasAttemptEnded reports whether an attempt has ended during which the error of the previous
 // attempt was kept. If the node shows the same error now, it counts as another failure. (Other
 // attempts remove the error when they begin. A change of the state alone does not suffice,
 // because Ironic writes the error before the state.)
@@ -203,11 +203,11 @@ func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node 
 		return string(node.ProvisionState) != before.ProvisionState
 	}
 	// If the node is in a failed state, the error has the type that belongs to that state, so
-	// last_error tells whether the power action has failed.
+	// last_error shows whether the power action has failed.
 	return before.TargetPowerState != "" && node.TargetPowerState == "" && (failed == metal3.PowerManagementError || powerActionFailed(node))
 }
 
-// isSettled tells whether the host and its node have reached the state and the power state that
+// isSettled reports whether the host and its node have reached the state and the power state that
 // the spec asks for, so that earlier errors in a row no longer count.
 func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *Node) bool {
 	arrived := false
@@ -324,12 +324,12 @@ func silence(seen Observation, now time.Time) string {
 	return ""
 }
 
-// isWorkOfIronic tells whether Ironic itself works in this state, and does not wait for a ramdisk or for an operator.
+// isWorkOfIronic reports whether Ironic itself works in this state, and does not wait for a ramdisk or for an operator.
 func isWorkOfIronic(state ironic.ProvisionState) bool {
 	return state.IsInTransit() && !state.IsWaiting() && !state.IsHeld()
 }
 
-// isStuck tells whether Ironic will never continue to work on the node.
+// isStuck reports whether Ironic will never continue to work on the node.
 func isStuck(host *metal3.BareMetalHost, node *Node) bool {
 	return isWorkOfIronic(node.ProvisionState) && node.Reservation == "" && isTimedOut(&host.Status)
 }

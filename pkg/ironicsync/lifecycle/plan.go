@@ -126,11 +126,11 @@ type Step struct {
 	Other                   types.UID
 }
 
-// WaitsForImageServer tells whether Ironic answers a request of the step only when it has looked for the user's image on its
+// WaitsForImageServer reports whether Ironic answers a request of the step only when it has looked for the user's image on its
 // server, which may never answer.
 func (s Step) WaitsForImageServer() bool { return s.Do == Deploy || s.Do == Rebuild }
 
-// OccupiesWorker tells whether Ironic, when it has accepted the step, works on it in one of its workers, which waits for the BMC.
+// OccupiesWorker reports whether Ironic, when it has accepted the step, works on it in one of its workers, which waits for the BMC.
 func (s Step) OccupiesWorker() bool {
 	switch s.Do {
 	case CreateNode, Register, Provision, SwitchPower, Prepare, Service, LeaveService:
@@ -245,14 +245,14 @@ func Next(s Situation) Step {
 	return guarded(s, step)
 }
 
-// isRequestForgotten tells whether the host shows that a request keeps failing although nothing is to be requested: it
+// isRequestForgotten reports whether the host shows that a request keeps failing although nothing is to be requested: it
 // was carried out without an answer, or nobody wants it any more.
 func isRequestForgotten(s Situation) bool {
 	host := s.Host
 	return IsRequestFailing(&host.Status) && !metal3.IsPaused(host) && !host.Status.Record.IsLater() && s.node != nil && !s.node.IsLocked() && host.Status.Record.Hold == nil
 }
 
-// MustObserve tells whether a host and its node have to be read before the step, because it was planned from what
+// MustObserve reports whether a host and its node have to be read before the step, because it was planned from what
 // may be outdated. A host that is deleted or waits for others is read even if there is nothing to do, because
 // what it waits for may have been missed.
 func MustObserve(s Situation, step Step) bool {
@@ -269,7 +269,7 @@ func MustObserve(s Situation, step Step) bool {
 	return true
 }
 
-// NeedsNoNode tells whether a step only writes the host, so that it does not wait for Ironic.
+// NeedsNoNode reports whether a step only writes the host, so that it does not wait for Ironic.
 func NeedsNoNode(step Step) bool { return step.Do == Begin || step.Do == Report }
 
 func plan(s Situation) Step {
@@ -307,7 +307,7 @@ func nextOfNode(s Situation) Step {
 	node := s.node
 	switch node.ProvisionState {
 	case ironic.Enroll:
-		// Verify the node again: nothing else tells whether its BMC answers now.
+		// Verify the node again: nothing else shows whether its BMC answers now.
 		return s.retry(Step{Do: Register}, node.LastError != "")
 	case ironic.Verifying:
 		return Step{Do: Wait}
@@ -349,7 +349,7 @@ func nextOfNode(s Situation) Step {
 	return nextOfRegistering(s)
 }
 
-// isStepFault tells whether Ironic has put the node into maintenance because cleaning or
+// isStepFault reports whether Ironic has put the node into maintenance because cleaning or
 // servicing failed. The BMC answers then, but Ironic does not end this maintenance. If a person
 // has requested the maintenance, it is not ended here either.
 func isStepFault(node *Node) bool {
@@ -372,7 +372,7 @@ const (
 	discardLimit = 2 * time.Minute
 )
 
-// isDiscardingFirmware tells whether Ironic has yet to discard firmware updates of which one has
+// isDiscardingFirmware reports whether Ironic has yet to discard firmware updates of which one has
 // failed. Ironic 29.0 does so in a periodic task, and only while the node is in maintenance. What it
 // has not discarded goes on with the next clean or service that waits for the machine: that one fails
 // with the old error or, if the BMC does not know the old task any more, updates what is left of the list.
@@ -380,7 +380,7 @@ func (s Situation) isDiscardingFirmware() bool {
 	return s.node.UpdatingFirmware && isStepFault(s.node) && s.changedWithin(discardLimit)
 }
 
-// retry returns step, or a wait while the back-off lasts. failed tells whether the step has
+// retry returns step, or a wait while the back-off lasts. failed reports whether the step has
 // failed before.
 func (s Situation) retry(step Step, failed bool) Step {
 	if s.Hold > 0 {
@@ -401,7 +401,7 @@ func hasBMC(host *metal3.BareMetalHost) bool {
 	return host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != ""
 }
 
-// hasStatusToRestore tells whether the host was created with an annotation that contains its status, which has not been restored yet:
+// hasStatusToRestore reports whether the host was created with an annotation that contains its status, which has not been restored yet:
 // managing the host was never begun, whatever has been recorded of it meanwhile.
 func hasStatusToRestore(host *metal3.BareMetalHost) bool {
 	return hasAnnotation(host, metal3.StatusAnnotation) && host.Status.Provisioning.State == metal3.StateNone
@@ -412,7 +412,7 @@ func hasAnnotation(host *metal3.BareMetalHost, key string) bool {
 	return has
 }
 
-// wantsInspection tells whether the annotation asks for an inspection, as it does with any value
+// wantsInspection reports whether the annotation asks for an inspection, as it does with any value
 // but "disabled".
 func wantsInspection(host *metal3.BareMetalHost) bool {
 	value, ok := host.Annotations[metal3.InspectAnnotation]

@@ -10,14 +10,14 @@ import (
 // switching off the machine, and continues without.
 const abandonAfter = 3
 
-// mayGiveUp tells whether the machine has failed so often that a deletion continues without undeploying it or switching it off. What
+// mayGiveUp reports whether the machine has failed so often that a deletion continues without undeploying it or switching it off. What
 // has nothing to do with it, such as that Ironic does not answer, is waited for: the machine may run something. (Who may write
 // a status can lower errorCount, to have the errors counted from 0, but not raise the other one.)
 func mayGiveUp(status *metal3.BareMetalHostStatus) bool {
 	return min(status.ErrorCount, status.Record.MachineErrors) >= abandonAfter
 }
 
-// IsDetached tells whether the host has been taken out of Ironic.
+// IsDetached reports whether the host has been taken out of Ironic.
 func IsDetached(host *metal3.BareMetalHost) bool {
 	return host.Status.OperationalStatus == metal3.OperationalStatusDetached
 }
@@ -93,7 +93,7 @@ func LeavingReason(host *metal3.BareMetalHost) string {
 	return "BareMetalHost " + host.Namespace + "/" + host.Name + " leaves Ironic"
 }
 
-// isInLeavingMaintenance tells whether the node is still in the maintenance that LeavingReason describes.
+// isInLeavingMaintenance reports whether the node is still in the maintenance that LeavingReason describes.
 // If the host is not to leave Ironic any more, that maintenance must be ended, because Ironic
 // neither works on such a node nor answers its ramdisk.
 func isInLeavingMaintenance(host *metal3.BareMetalHost, node *Node) bool {
@@ -146,7 +146,7 @@ func nextOfDeleted(s Situation) Step {
 	return nextOfDeletedIdle(s)
 }
 
-// mustUndeploy tells whether the server has to undeploy the node of a host that is being deleted. It must not if a
+// mustUndeploy reports whether the server has to undeploy the node of a host that is being deleted. It must not if a
 // deployed node was taken over although the spec has asked for nothing.
 func mustUndeploy(host *metal3.BareMetalHost, node *Node) bool {
 	history := &host.Status.OperationHistory
@@ -224,7 +224,7 @@ func nextOfDeletedIdle(s Situation) Step {
 	return setState(metal3.StatePoweringOffBeforeDelete)
 }
 
-// isBeforeDeployment tells whether the deployment of a host that is being provisioned has not
+// isBeforeDeployment reports whether the deployment of a host that is being provisioned has not
 // begun, because its node is to be cleaned, or was just cleaned, so that there is nothing to undeploy. A node that
 // Ironic has lost meanwhile is manageable again, too, and what was written to its disks then is not known.
 func isBeforeDeployment(host *metal3.BareMetalHost, node *Node) bool {
@@ -241,13 +241,13 @@ func isBeforeDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	return false
 }
 
-// isDeletionBegun tells whether the host is being deprovisioned because of its deletion, so that
+// isDeletionBegun reports whether the host is being deprovisioned because of its deletion, so that
 // its errors are those of the deletion.
 func isDeletionBegun(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateDeprovisioning && !host.Status.OperationHistory.Deprovision.Start.Before(host.DeletionTimestamp)
 }
 
-// isBeingCleaned tells whether undeploying, which includes cleaning, is under way.
+// isBeingCleaned reports whether undeploying, which includes cleaning, is under way.
 func isBeingCleaned(node *Node) bool {
 	switch node.ProvisionState {
 	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
@@ -256,7 +256,7 @@ func isBeingCleaned(node *Node) bool {
 	return false
 }
 
-// mustRegister tells whether the changes of a spec or a Secret have to be registered for the
+// mustRegister reports whether the changes of a spec or a Secret have to be registered for the
 // rest of a deletion: for example, a corrected password, or that the node is not to be cleaned.
 // It is false if the host cannot be registered, or during the back-off after a refusal, because
 // a deletion does not wait for that.

@@ -40,7 +40,7 @@ func nextOfRegistering(s Situation) Step {
 	return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 }
 
-// isDeployed tells whether something is deployed on a node in this state.
+// isDeployed reports whether something is deployed on a node in this state.
 func isDeployed(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Active, ironic.Servicing, ironic.ServiceWait, ironic.ServiceFail, ironic.ServiceHold,
@@ -192,7 +192,7 @@ func nextUntilProvisioning(s Situation) Step {
 	return Step{Do: Wait, After: s.Hold}
 }
 
-// settingsDiffer tells whether settings in the spec have changed that require the host to be
+// settingsDiffer reports whether settings in the spec have changed that require the host to be
 // prepared again.
 func settingsDiffer(host *metal3.BareMetalHost) bool {
 	saved := &host.Status.Provisioning
@@ -251,7 +251,7 @@ func nextOfProvisioning(s Situation) Step {
 	return toManageable(s)
 }
 
-// isUnderWay tells whether the server has begun an operation that has not ended. (The
+// isUnderWay reports whether the server has begun an operation that has not ended. (The
 // provisioning state does not suffice for that, because an observation also sets it according
 // to what an operator has Ironic do.)
 func isUnderWay(operation metal3.OperationMetric) bool {
@@ -288,7 +288,7 @@ func nextOfOthersDeployment(s Situation) Step {
 	return toManageable(s)
 }
 
-// isDeploymentBegun tells whether a deployment of a node in this state has begun: it is under
+// isDeploymentBegun reports whether a deployment of a node in this state has begun: it is under
 // way, has failed, or is being undone.
 func isDeploymentBegun(state ironic.ProvisionState) bool {
 	switch state {
@@ -298,16 +298,16 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isNew tells whether the host was never prepared, so that anything on its machine dates from
+// isNew reports whether the host was never prepared, so that anything on its machine dates from
 // before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
-// isDeployedState tells whether a host in this state runs something.
+// isDeployedState reports whether a host in this state runs something.
 func isDeployedState(state metal3.ProvisioningState) bool {
 	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
 }
 
-// RunsSomething tells whether the host is provisioned or externally provisioned.
+// RunsSomething reports whether the host is provisioned or externally provisioned.
 func RunsSomething(host *metal3.BareMetalHost) bool {
 	return isDeployedState(host.Status.Provisioning.State)
 }
@@ -402,5 +402,5 @@ func nextOfDeprovisioning(s Situation) Step {
 	return toManageable(s)
 }
 
-// hasFailed tells whether the host's last step failed.
+// hasFailed reports whether the host's last step failed.
 func hasFailed(host *metal3.BareMetalHost) bool { return ErrorType(&host.Status) != "" }

@@ -40,7 +40,7 @@ func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 	return reboot
 }
 
-// isForced tells whether an annotation asks for a reboot that may abort what is under way.
+// isForced reports whether an annotation asks for a reboot that may abort what is under way.
 func isForced(host *metal3.BareMetalHost) bool {
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
@@ -53,7 +53,7 @@ func isForced(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isHeldOff tells whether an annotation with a key asks for a forced reboot. Until its owner
+// isHeldOff reports whether an annotation with a key asks for a forced reboot. Until its owner
 // removes it, no operation begins that the reboot has aborted or would abort.
 func isHeldOff(host *metal3.BareMetalHost) bool {
 	for key, value := range host.Annotations {
@@ -67,7 +67,7 @@ func isHeldOff(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isForcedOnce tells whether the annotation without a key asks for a forced reboot, which is done
+// isForcedOnce reports whether the annotation without a key asks for a forced reboot, which is done
 // as soon as what was under way has been aborted.
 func isForcedOnce(host *metal3.BareMetalHost) bool {
 	value, has := host.Annotations[metal3.RebootAnnotation]
@@ -133,19 +133,19 @@ func nextOfPower(s Situation) Step {
 	return switchTo(ironic.TargetSoftPowerOff)
 }
 
-// isWantedOn tells whether the spec and the reboot annotations ask for the machine to be on.
+// isWantedOn reports whether the spec and the reboot annotations ask for the machine to be on.
 func isWantedOn(host *metal3.BareMetalHost) bool {
 	reboot := rebootRequestOf(host)
 	return host.Spec.Online && !reboot.once && !reboot.stayOff
 }
 
-// isPowerKept tells whether the machine was on when it was taken over and nobody has set
+// isPowerKept reports whether the machine was on when it was taken over and nobody has set
 // spec.online since then.
 func isPowerKept(host *metal3.BareMetalHost) bool {
 	return host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower
 }
 
-// softFailed tells whether a soft power-off has failed. A hard one follows at once.
+// softFailed reports whether a soft power-off has failed. A hard one follows at once.
 func softFailed(node *Node) bool {
 	_, softOff, _ := ironic.FailedPowerAction(node.LastError)
 	return softOff && powerActionFailed(node)

@@ -90,7 +90,7 @@ func registrationObstacle(s Situation) (Step, bool) {
 	return Step{}, false
 }
 
-// hasUselessNode tells whether the host, whose BMC is another's, has a node of its own, for which Ironic has verified the BMC, too: they
+// hasUselessNode reports whether the host, whose BMC is another's, has a node of its own, for which Ironic has verified the BMC, too: they
 // were registered at the same moment. While it is there, nobody knows who uses the machine through it, and the other host waits. It
 // goes if this server has made it for this host, and nothing was done through it. (With the server of another cluster it is not known
 // who gives way.)
@@ -116,10 +116,10 @@ func MissingNetworkData(host *metal3.BareMetalHost) string {
 	return fmt.Sprintf("Secret %q with the ramdisk's network (spec.preprovisioningNetworkDataName) does not exist in namespace %q", host.Spec.PreprovisioningNetworkDataName, host.Namespace)
 }
 
-// isUpdatable tells whether Ironic permits changes of the node and its ports in its state.
+// isUpdatable reports whether Ironic permits changes of the node and its ports in its state.
 func isUpdatable(node *Node) bool { return !node.ProvisionState.IsInTransit() }
 
-// isRefused tells whether the last attempt to register the host was refused for a reason that
+// isRefused reports whether the last attempt to register the host was refused for a reason that
 // only somebody else can remove.
 func isRefused(host *metal3.BareMetalHost) bool {
 	r := host.Status.Record.Registration
@@ -133,7 +133,7 @@ func isRefused(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// IsIdle tells whether Ironic accepts all parts of a registration of a node in this state. It refuses
+// IsIdle reports whether Ironic accepts all parts of a registration of a node in this state. It refuses
 // another inspect_interface in a failed state, and a deployed node keeps the settings with which
 // it was deployed.
 func IsIdle(state ironic.ProvisionState) bool {
@@ -144,13 +144,13 @@ func IsIdle(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isDueWhenIdle tells whether a part of the registration is postponed until the node is idle.
+// isDueWhenIdle reports whether a part of the registration is postponed until the node is idle.
 func isDueWhenIdle(host *metal3.BareMetalHost) bool {
 	with := host.Status.Record.RegisteredWith
 	return with != nil && with.DueWhenIdle
 }
 
-// isRegistered tells whether the node was registered with the present spec, Secrets and settings.
+// isRegistered reports whether the node was registered with the present spec, Secrets and settings.
 func isRegistered(s Situation) bool {
 	host := s.Host
 	r, with := host.Status.Record.Registration, host.Status.Record.RegisteredWith
@@ -174,7 +174,7 @@ func isRegistered(s Situation) bool {
 	return !IsNewerVersion(s.SecretVersion, tried.Version)
 }
 
-// IsNewerVersion tells whether the resourceVersion version is later than tried. It may be earlier,
+// IsNewerVersion reports whether the resourceVersion version is later than tried. It may be earlier,
 // because an informer lags behind the server's own writes of a Secret's label, owner and finalizer.
 func IsNewerVersion(version, tried string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, tried)

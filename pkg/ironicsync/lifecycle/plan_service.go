@@ -49,7 +49,7 @@ func (s Situation) orReport(step Step, message string) Step {
 	return Step{Do: Service, Error: metal3.ServicingError, Message: message}
 }
 
-// mustConclude tells whether the record says that something is left to be changed, which is not so.
+// mustConclude reports whether the record says that something is left to be changed, which is not so.
 func mustConclude(s Situation) bool {
 	status := &s.Host.Status
 	if service := status.Record.Servicing; service != nil && service.EndedAt == nil && service.Phase != metal3.PreparationRequested {

@@ -60,7 +60,7 @@ func (s Situation) machine() settings.Machine {
 	return m
 }
 
-// hasRequestFailed tells whether the last clean was one that a user had asked for by name, and has
+// hasRequestFailed reports whether the last clean was one that a user had asked for by name, and has
 // failed.
 func hasRequestFailed(host *metal3.BareMetalHost) bool {
 	p := host.Status.Record.Preparation
@@ -85,7 +85,7 @@ func AcceptPreparation(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.Record.Preparation.Phase = metal3.PreparationRunning
 }
 
-// IsPreparationRequested tells whether the preparation of host is the one that was requested at
+// IsPreparationRequested reports whether the preparation of host is the one that was requested at
 // a time, and has neither begun nor ended.
 func IsPreparationRequested(host *metal3.BareMetalHost, requested *metal3.Preparation) bool {
 	p := host.Status.Record.Preparation

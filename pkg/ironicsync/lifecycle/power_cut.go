@@ -49,7 +49,7 @@ func observePowerCut(status *metal3.BareMetalHostStatus, host *metal3.BareMetalH
 	}
 }
 
-// powerCut tells whether the host is to be switched off without asking its operating system, and for how long that is left to
+// powerCut reports whether the host is to be switched off without asking its operating system, and for how long that is left to
 // who asked for it, as long as the leader has seen the record for less. Ironic cannot cancel a soft power-off, which may take
 // minutes: were the leader quicker, the power could not be cut before that.
 func (s Situation) powerCut() (wait time.Duration, cut bool) {

@@ -178,13 +178,13 @@ func foundDeployment(s Situation, _ Step) *contradiction {
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID)}
 }
 
-// isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks
+// isOthersDeployment reports whether the host is provisioned with what was found on its node, while its spec asks
 // for an image.
 func isOthersDeployment(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host) && !isUndeployed(host)
 }
 
-// isInOthersMaintenance tells whether a host that is to be deleted, and not only detached, has a node in a
+// isInOthersMaintenance reports whether a host that is to be deleted, and not only detached, has a node in a
 // maintenance that somebody has asked for.
 func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
 	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) &&

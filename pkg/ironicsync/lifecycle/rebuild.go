@@ -14,7 +14,7 @@ import (
 )
 
 // A rebuild writes the image of a provisioned host again. Ironic keeps the deployment's
-// instance_uuid, and the node is active before and after it, so these do not tell whether it has
+// instance_uuid, and the node is active before and after it, so these do not show whether it has
 // begun. What does is provision_updated_at, which Ironic sets with each change of the state: while
 // it is as it was at the request, the rebuild has to be asked for; after that, it has begun, and must not be
 // asked for again.
@@ -102,12 +102,12 @@ func pendingRebuild(host *metal3.BareMetalHost) *metal3.Rebuild {
 	return host.Status.Record.Deployment.Rebuild
 }
 
-// HasRebuildBegun tells whether Ironic has begun the rebuild of a node that is active.
+// HasRebuildBegun reports whether Ironic has begun the rebuild of a node that is active.
 func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
 	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
 }
 
-// hasStateChanged tells whether Ironic has changed the node's state since a moment when the last change
+// hasStateChanged reports whether Ironic has changed the node's state since a moment when the last change
 // was at recorded; nil if there had been none.
 func hasStateChanged(recorded *metav1.MicroTime, node *Node) bool {
 	switch {
@@ -157,7 +157,7 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 
 func (s Situation) isSwitchedJustNow() bool { return s.changedWithin(rebuildPause) }
 
-// changedWithin tells whether the node came into its state within the last d, by Ironic's clock.
+// changedWithin reports whether the node came into its state within the last d, by Ironic's clock.
 func (s Situation) changedWithin(d time.Duration) bool {
 	changed := s.node.StateChangedAt
 	return changed != nil && !s.IronicNow.IsZero() && s.IronicNow.Sub(changed.Time) < d

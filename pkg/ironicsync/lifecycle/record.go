@@ -28,7 +28,7 @@ func newRegistration(host *metal3.BareMetalHost, reason, message string) *metal3
 	return &metal3.Registration{Generation: host.Generation, Reason: reason, Message: CutMessage(message)}
 }
 
-// isRegistrationRecorded tells whether the host's last attempt to register failed for this reason.
+// isRegistrationRecorded reports whether the host's last attempt to register failed for this reason.
 func isRegistrationRecorded(host *metal3.BareMetalHost, reason, message string) bool {
 	r := host.Status.Record.Registration
 	return r != nil && r.Reason == reason && r.Message == CutMessage(message)
@@ -67,7 +67,7 @@ func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string) (c
 	return true
 }
 
-// IsRequestFailing tells whether the request of a step, other than those of the registration,
+// IsRequestFailing reports whether the request of a step, other than those of the registration,
 // keeps failing for reasons that have nothing to do with the host.
 func IsRequestFailing(status *metal3.BareMetalHostStatus) bool {
 	return hasCause(status, metal3.RequestFailed)
@@ -79,7 +79,7 @@ func IsAnyRequestFailing(status *metal3.BareMetalHostStatus) bool {
 	return IsRequestFailing(status) || r != nil && r.Reason == metal3.RequestFailedReason
 }
 
-// isTimedOut tells whether observeRamdiskTimeout has timed out the host's ramdisk.
+// isTimedOut reports whether observeRamdiskTimeout has timed out the host's ramdisk.
 func isTimedOut(status *metal3.BareMetalHostStatus) bool {
 	return hasCause(status, metal3.CallbackTimeout)
 }
@@ -89,7 +89,7 @@ func hasCause(status *metal3.BareMetalHostStatus, cause metal3.FailureCause) boo
 	return failure != nil && failure.Cause == cause
 }
 
-// HasFailureOf tells whether a step of this kind of operation has failed.
+// HasFailureOf reports whether a step of this kind of operation has failed.
 func HasFailureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType) bool {
 	failed := stepError(status)
 	return failed != nil && failed.Type == kind

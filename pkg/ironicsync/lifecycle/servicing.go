@@ -43,14 +43,14 @@ func ConcludeService(host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicy
 	}
 }
 
-// IsSameService tells whether the service of host is the one that was requested at a time, and
+// IsSameService reports whether the service of host is the one that was requested at a time, and
 // has not ended.
 func IsSameService(host *metal3.BareMetalHost, requested *metal3.Servicing) bool {
 	s := host.Status.Record.Servicing
 	return s != nil && s.EndedAt == nil && s.NodeUUID == requested.NodeUUID && s.StartedAt.Equal(&requested.StartedAt)
 }
 
-// HasServiceBegun tells whether Ironic has begun the service of a node that is active.
+// HasServiceBegun reports whether Ironic has begun the service of a node that is active.
 func HasServiceBegun(service *metal3.Servicing, node *ironic.Node) bool {
 	return hasStateChanged(service.StateChangedAt, RecordOf(node))
 }
@@ -65,7 +65,7 @@ func openService(host *metal3.BareMetalHost, node *Node) *metal3.Servicing {
 	return s
 }
 
-// isBeingServiced tells whether a service was requested and has neither ended nor failed.
+// isBeingServiced reports whether a service was requested and has neither ended nor failed.
 func isBeingServiced(status *metal3.BareMetalHostStatus) bool {
 	s := status.Record.Servicing
 	return s != nil && s.EndedAt == nil && s.Phase != metal3.PreparationFailed

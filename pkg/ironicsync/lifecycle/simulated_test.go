@@ -142,7 +142,7 @@ func (w *world) permit() {
 	w.state = state
 }
 
-// isInTransit tells whether Ironic is at work on the host's node.
+// isInTransit reports whether Ironic is at work on the host's node.
 func (w *world) isInTransit() bool {
 	node := w.nodes[w.host.Status.Provisioning.ID]
 	return node != nil && node.ProvisionState.IsInTransit()
@@ -617,7 +617,7 @@ func (w *world) do(step Step, recorded bool) {
 	}
 }
 
-// refusable notes what Ironic has refused, and tells whether it has.
+// refusable notes what Ironic has refused, and reports whether it has.
 func (w *world) refusable(request string, err error) bool {
 	if err != nil {
 		w.illegal = fmt.Sprintf("%s: %v", request, err)
@@ -651,7 +651,7 @@ func (w *world) foreign() string {
 	return ""
 }
 
-// needsProof tells whether a step ends what a machine runs, or writes to its disks. Unlike
+// needsProof reports whether a step ends what a machine runs, or writes to its disks. Unlike
 // Step.Interrupts it counts the requests to Ironic, and not what is recorded before.
 func needsProof(step Step) bool {
 	switch step.Do {

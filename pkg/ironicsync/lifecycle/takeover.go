@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.
+// isTakenOver reports whether a person has confirmed that the node, as it is now, is the host's.
 func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
 	t := host.Status.Record.Takeover
 	if t == nil {
@@ -21,12 +21,12 @@ func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
 	return *t == is
 }
 
-// isSharedBMCConfirmed tells whether a person has confirmed the node in view of another one with its BMC.
+// isSharedBMCConfirmed reports whether a person has confirmed the node in view of another one with its BMC.
 func isSharedBMCConfirmed(host *metal3.BareMetalHost, node *Node) bool {
 	return isTakenOver(host, node) && host.Status.Record.Takeover.Held == metal3.BMCInUseReason
 }
 
-// isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
+// isDeploymentConfirmed reports whether a person has confirmed that what is deployed on the node
 // is the host's.
 func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
 	t := host.Status.Record.Takeover
@@ -82,7 +82,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 	return nil
 }
 
-// isBeingWiped tells whether Ironic is at work on the end of what the node runs, or on its disks.
+// isBeingWiped reports whether Ironic is at work on the end of what the node runs, or on its disks.
 func isBeingWiped(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:

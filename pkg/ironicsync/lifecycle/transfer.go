@@ -84,12 +84,12 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	return nil
 }
 
-// isTransferable tells whether a host in this state can be moved: nothing is under way, and what its machine runs is known.
+// isTransferable reports whether a host in this state can be moved: nothing is under way, and what its machine runs is known.
 func isTransferable(state metal3.ProvisioningState) bool {
 	return isDeployedState(state) || state == metal3.StateAvailable || state == metal3.StateReady
 }
 
-// isAtRest tells whether neither Ironic nor this server is at work on the node.
+// isAtRest reports whether neither Ironic nor this server is at work on the node.
 func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 	record := &host.Status.Record
 	switch {

@@ -33,7 +33,7 @@ type transition struct {
 	status *metal3.BareMetalHostStatus
 	node   *Node
 	left   metal3.ProvisioningState
-	// deployed tells whether a deployment of this server's has ended with it.
+	// deployed reports whether a deployment of this server's has ended with it.
 	deployed bool
 	now      metav1.Time
 }
@@ -209,7 +209,7 @@ func takeDeployment(host *metal3.BareMetalHost, node *Node) {
 	host.Status.Record.Deployment.MayAdopt = !isDeployed(node.ProvisionState)
 }
 
-// isKnownDeployment tells whether what is deployed on a node is the host's: this server has recorded that it would
+// isKnownDeployment reports whether what is deployed on a node is the host's: this server has recorded that it would
 // ask for it, a person has confirmed it, or it is by the Bare Metal Operator, which gives the host's UID to the node.
 // That it was found there does not make it the host's.
 func isKnownDeployment(host *metal3.BareMetalHost, node *Node) bool {
@@ -334,7 +334,7 @@ func keepNode(host *metal3.BareMetalHost) {
 	}
 }
 
-// IsNodeExpected tells whether the host's Ironic is to have its node: it was registered there, and the server has not removed
+// IsNodeExpected reports whether the host's Ironic is to have its node: it was registered there, and the server has not removed
 // the node since.
 func IsNodeExpected(host *metal3.BareMetalHost) bool {
 	with := host.Status.Record.RegisteredWith

@@ -51,7 +51,7 @@ func unproven(host *metal3.BareMetalHost, node *Node, cluster string) *contradic
 	return nil
 }
 
-// isConcealed tells whether nothing of the node is shown. A node that this server has marked as the host's is shown even
+// isConcealed reports whether nothing of the node is shown. A node that this server has marked as the host's is shown even
 // if something contradicts that since, for the user to see what.
 func isConcealed(host *metal3.BareMetalHost, node *Node, cluster string) (reason string, is bool) {
 	c := unproven(host, node, cluster)
@@ -85,7 +85,7 @@ func contradictionFor(host *metal3.BareMetalHost, node *Node, reason string) *co
 	return c
 }
 
-// isMarkedAs tells whether the node is marked as the host's.
+// isMarkedAs reports whether the node is marked as the host's.
 func isMarkedAs(host *metal3.BareMetalHost, node *Node) bool {
 	return node.MarkedHost != "" && node.MarkedHost == string(host.UID)
 }
@@ -98,7 +98,7 @@ func isOfAnotherCluster(host *metal3.BareMetalHost, node *Node, cluster string) 
 	return node.MarkedCluster != "" && node.MarkedCluster != cluster
 }
 
-// HasNodeOf tells whether other, and not host, has a node: it is marked as other's; or the status of other has it, and it
+// HasNodeOf reports whether other, and not host, has a node: it is marked as other's; or the status of other has it, and it
 // is host's neither by name nor by mark. The older one of two hosts whose statuses have it has it.
 func HasNodeOf(other, host *metal3.BareMetalHost, node *Node) bool {
 	switch {
@@ -112,7 +112,7 @@ func HasNodeOf(other, host *metal3.BareMetalHost, node *Node) bool {
 	return other.Status.Provisioning.ID == node.UUID && (host.Status.Provisioning.ID != node.UUID || IsOlder(other, host))
 }
 
-// MayBeOfAnotherHost tells whether HasNodeOf can be true of any other host, so that they have to be looked at.
+// MayBeOfAnotherHost reports whether HasNodeOf can be true of any other host, so that they have to be looked at.
 func MayBeOfAnotherHost(host *metal3.BareMetalHost, node *Node) bool {
 	return !isMarkedAs(host, node) && (node.MarkedHost != "" || node.Name != NodeName(host))
 }
@@ -159,7 +159,7 @@ func BMCKey(host *metal3.BareMetalHost) bmc.Key {
 	return access.Key()
 }
 
-// matchesBMC tells whether Ironic talks to the host's BMC for the node, or to the one that
+// matchesBMC reports whether Ironic talks to the host's BMC for the node, or to the one that
 // the host had before its spec was changed. Where Ironic does not say which BMC it talks to (other drivers have other
 // fields, and its policy may conceal driver_info), or the spec names none that can be compared, only a node with this
 // host's mark is taken to have it.
@@ -179,7 +179,7 @@ func matchesBMC(host *metal3.BareMetalHost, node *Node) bool {
 	return isMarkedAs(host, node) && (wanted.IsZero() || r == nil || r.Generation != host.Generation)
 }
 
-// HasOwnNode tells whether the host's node is the host's own, so that its BMC may be asked: this
+// HasOwnNode reports whether the host's node is the host's own, so that its BMC may be asked: this
 // server has registered it, which no status that somebody restores can say, and has found nothing
 // since that contradicts it.
 func HasOwnNode(host *metal3.BareMetalHost) bool {

@@ -6,7 +6,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// Counts tells whether a node in this state, with this boot interface, takes part
+// Counts reports whether a node in this state, with this boot interface, takes part
 // of the limit: Ironic works on it and the ramdisk is running or on its way.
 func Counts(state ironic.ProvisionState, bootInterface string) bool {
 	if Exempt(bootInterface) {
@@ -19,6 +19,6 @@ func Counts(state ironic.ProvisionState, bootInterface string) bool {
 	return false
 }
 
-// Exempt tells whether hosts with this boot interface never wait: virtual media
+// Exempt reports whether hosts with this boot interface never wait: virtual media
 // takes nothing from the DHCP and TFTP servers that the limit is to spare.
 func Exempt(bootInterface string) bool { return strings.Contains(bootInterface, "virtual-media") }

@@ -78,7 +78,7 @@ func (g *Gate) WithShares(greed func() int) *Gate {
 	return g
 }
 
-// TryStart tells whether the host may start now. If not, it waits for its turn,
+// TryStart reports whether the host may start now. If not, it waits for its turn,
 // which NextReady announces. Asking again changes nothing: a host that waits keeps its
 // place, and one that may start still may.
 func (g *Gate) TryStart(namespace, name string) bool {

@@ -31,7 +31,7 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("live status is not available, %s; status is %s", reason, since)
 }
 
-// isFromIronic tells whether an error is a failure of Ironic, and not, for example, one of
+// isFromIronic reports whether an error is a failure of Ironic, and not, for example, one of
 // writing to etcd.
 func isFromIronic(err error) bool {
 	var answer *ironic.APIError

@@ -185,7 +185,7 @@ func (r *Refresher) observedAll(began time.Time, err error) error {
 	return err
 }
 
-// isAsRecorded tells whether an observation of the node would leave the host's status as it
+// isAsRecorded reports whether an observation of the node would leave the host's status as it
 // is recorded.
 func (r *Refresher) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
 	seen := r.observationOf(host, node)

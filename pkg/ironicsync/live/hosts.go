@@ -141,7 +141,7 @@ func (r *Refresher) learnHosts(ctx context.Context) error {
 // someHosts is how many hosts are looked at for one that may get its node in this Ironic.
 const someHosts = 100
 
-// haveOthers tells whether the nodes of this Ironic matter to hosts that have theirs elsewhere, or none: they may get theirs in it, or
+// haveOthers reports whether the nodes of this Ironic matter to hosts that have theirs elsewhere, or none: they may get theirs in it, or
 // it may have a node with the BMC of a host of another Ironic.
 func (r *Refresher) haveOthers(ctx context.Context) (bool, error) {
 	list, err := r.hosts.List(ctx, metav1.ListOptions{Limit: someHosts})

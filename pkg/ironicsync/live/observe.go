@@ -73,7 +73,7 @@ type nodeRead struct {
 	err  error
 }
 
-// has tells whether a host has its node in the Ironic that is observed. Another Ironic would say that there is no such
+// has reports whether a host has its node in the Ironic that is observed. Another Ironic would say that there is no such
 // node, and the host would be taken for one that has lost its machine.
 func (r *Refresher) has(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == r.ironic
@@ -306,7 +306,7 @@ const inventoryTimeout = 700 * time.Millisecond
 // fakeDriver is the driver whose inspection succeeds without storing an inventory.
 const fakeDriver = "fake-hardware"
 
-// isInventoryDue tells whether the inventory of the node's last inspection is to be read now.
+// isInventoryDue reports whether the inventory of the node's last inspection is to be read now.
 func (r *Refresher) isInventoryDue(host *metal3.BareMetalHost, seen lifecycle.Observation) bool {
 	return seen.NeedsInventory(host) && r.index.IsInventoryDue(seen.Node, r.clock.Now())
 }

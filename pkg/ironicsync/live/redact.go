@@ -93,7 +93,7 @@ func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) 
 	return password, nil
 }
 
-// hasNewTexts tells whether the node has a text that is not recorded in the host's status.
+// hasNewTexts reports whether the node has a text that is not recorded in the host's status.
 //
 // The reason of a maintenance that a user has requested does not count. It is not compared with the password: who may
 // request a maintenance and not read the Secret would otherwise learn from what is struck out whether a guess is right.

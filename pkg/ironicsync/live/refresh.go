@@ -241,7 +241,7 @@ func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMeta
 // rest of their waiting time is left for the observation that they wait for.
 func (r *Refresher) patience() time.Duration { return r.wait * 4 / 5 }
 
-// bulkIsCheaper tells whether reading all nodes costs Ironic no more than a request for each
+// bulkIsCheaper reports whether reading all nodes costs Ironic no more than a request for each
 // of n hosts. A GET of one node takes Ironic about 4.5 ms, and a list about 0.15 ms for each
 // node, so a GET costs as much as thirty nodes of a list. The factor is sixty because when n
 // readers are waiting, about as many more are likely to arrive.
@@ -320,13 +320,13 @@ func (r *Refresher) ForgetNode(id string) { r.index.ForgetNode(id) }
 // CountNodes returns how many nodes Ironic has, and the time as of which that was read; zero if it is not known.
 func (r *Refresher) CountNodes() (nodes int, asOf time.Time) { return r.index.CountNodes() }
 
-// HasNodeOf tells whether the node of a host was there when all nodes were last read. It may have been deleted since.
+// HasNodeOf reports whether the node of a host was there when all nodes were last read. It may have been deleted since.
 func (r *Refresher) HasNodeOf(host *metal3.BareMetalHost) bool {
 	node, _ := r.index.NodeOf(host)
 	return node != nil && !node.IsAnothers(host.Namespace, host.Name)
 }
 
-// SomeNode tells whether something is so of any of the nodes, as they were last read.
+// SomeNode reports whether something is so of any of the nodes, as they were last read.
 func (r *Refresher) SomeNode(is func(*ironic.Node) bool) bool { return r.index.Some(is) }
 
 // NodesWithBMC returns the nodes, as they were last read, whose BMC address matches the key, and the

@@ -47,7 +47,7 @@ func (l *heldLease) note(record resourcelock.LeaderElectionRecord, write func() 
 	return err
 }
 
-// isHeld tells whether the Lease cannot have run out, neither by wall time, which passes while the
+// isHeld reports whether the Lease cannot have run out, neither by wall time, which passes while the
 // machine is suspended, nor by the monotonic clock, which nobody sets.
 func (l *heldLease) isHeld() bool {
 	l.mu.Lock()

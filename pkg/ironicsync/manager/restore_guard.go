@@ -160,7 +160,7 @@ func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason 
 	return ""
 }
 
-// SeemsRestored tells whether the first leader will find that etcd was restored. It changes nothing.
+// SeemsRestored reports whether the first leader will find that etcd was restored. It changes nothing.
 func (m *Manager) SeemsRestored(ctx context.Context) (bool, error) {
 	g := m.newRestoreGuard()
 	inEtcd, err := g.count.Get(ctx)

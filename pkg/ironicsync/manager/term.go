@@ -22,7 +22,7 @@ type Term struct {
 // Add adds what is to run in this term. It must be called by Setup.
 func (t *Term) Add(runnables ...Runnable) { t.runnables = append(t.runnables, runnables...) }
 
-// Leading tells whether no other replica can lead at this moment. It may return false before the term is
+// Leading reports whether no other replica can lead at this moment. It may return false before the term is
 // known to have ended: this process may have been suspended meanwhile.
 func (t *Term) Leading() bool { return t.lease == nil || t.lease.isHeld() }
 
@@ -30,10 +30,10 @@ func (t *Term) Leading() bool { return t.lease == nil || t.lease.isHeld() }
 // the server's etcd was restored from a backup, and that nobody has let the server go on since.
 func (t *Term) Restored() string { return t.guard.restored() }
 
-// MayYield tells whether a Runnable of this term may return ErrYield.
+// MayYield reports whether a Runnable of this term may return ErrYield.
 func (t *Term) MayYield() bool { return t.mayYield }
 
-// MayAct tells whether machines may be touched at this moment: this replica leads, and nothing is Restored.
+// MayAct reports whether machines may be touched at this moment: this replica leads, and nothing is Restored.
 func (t *Term) MayAct() bool { return t.Leading() && t.Restored() == "" }
 
 // OnRestored makes the term call changed whenever Restored has changed. It must be called by Setup, and

@@ -346,7 +346,7 @@ func (c *driver) reportNotManaged(ctx context.Context, host *metal3.BareMetalHos
 		"the hosts of this namespace are not managed, nor are they deregistered when they are deleted: the server's flag --namespaces has to name it")
 }
 
-// isGoneFromIronic tells whether a host can be let go without any Ironic, because none has ever had a node of it.
+// isGoneFromIronic reports whether a host can be let go without any Ironic, because none has ever had a node of it.
 func isGoneFromIronic(host *metal3.BareMetalHost) bool {
 	return !host.DeletionTimestamp.IsZero() && host.Status.Provisioning.ID == ""
 }

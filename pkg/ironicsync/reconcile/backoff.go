@@ -203,7 +203,7 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 	return delay - rand.N(delay/2)
 }
 
-// mayBeSilentBMC tells whether the host's error may be that of a BMC that does not
+// mayBeSilentBMC reports whether the host's error may be that of a BMC that does not
 // answer.
 func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
 	if hasUpdatedFirmware(status) {
@@ -213,7 +213,7 @@ func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
 	return failed == metal3.RegistrationError || failed == metal3.ProvisionedRegistrationError || hasCause(status, metal3.BMCSilent)
 }
 
-// hasUpdatedFirmware tells whether an update of firmware has failed. It is not repeated every few
+// hasUpdatedFirmware reports whether an update of firmware has failed. It is not repeated every few
 // seconds: it may be the reason why the BMC does not answer, and it may still be in progress.
 func hasUpdatedFirmware(status *metal3.BareMetalHostStatus) bool {
 	p := status.Record.Preparation

@@ -33,7 +33,7 @@ func (w *world) wantBIOS(name, value string) {
 	}
 }
 
-// biosSays tells whether the conditions ChangeDetected and Valid are right for the spec.
+// biosSays reports whether the conditions ChangeDetected and Valid are right for the spec.
 func (w *world) biosSays(detected, valid bool) bool {
 	settings := w.bios()
 	d, v := meta.FindStatusCondition(settings.Status.Conditions, "ChangeDetected"), meta.FindStatusCondition(settings.Status.Conditions, "Valid")

@@ -34,7 +34,7 @@ func (w *world) requestClean(steps ...metal3.CleanStep) error {
 
 var erase = metal3.CleanStep{Interface: "deploy", Step: "erase_devices", Args: &runtime.RawExtension{Raw: []byte(`{"passes":3}`)}}
 
-// cleaned tells whether the host is available again after a requested clean has ended in phase.
+// cleaned reports whether the host is available again after a requested clean has ended in phase.
 func (w *world) cleaned(phase metal3.PreparationPhase) func() bool {
 	return func() bool {
 		s := w.host().Status

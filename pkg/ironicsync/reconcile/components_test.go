@@ -46,7 +46,7 @@ func (w *world) wantFirmware(texts ...string) {
 	}
 }
 
-// firmwareSays tells whether the conditions ChangeDetected and Valid are right for the spec.
+// firmwareSays reports whether the conditions ChangeDetected and Valid are right for the spec.
 func (w *world) firmwareSays(detected, valid bool) bool {
 	components := w.firmwareComponents()
 	d, v := meta.FindStatusCondition(components.Status.Conditions, "ChangeDetected"), meta.FindStatusCondition(components.Status.Conditions, "Valid")

@@ -36,7 +36,7 @@ func (w *world) provisionedHost() (node *ironic.Registration) {
 	return node
 }
 
-// inIronic tells whether something is so in Ironic now.
+// inIronic reports whether something is so in Ironic now.
 func (w *world) inIronic(is func() bool) (so bool) {
 	w.ironic.Change(func() { so = is() })
 	return so

@@ -72,7 +72,7 @@ func newDriver(c *Reconciler, m *Member) *driver {
 	return d
 }
 
-// isMine tells whether this driver works on a host. The driver of the Ironic of the server's flags also has the hosts that are no
+// isMine reports whether this driver works on a host. The driver of the Ironic of the server's flags also has the hosts that are no
 // Ironic's, to tell their users why.
 func (c *driver) isMine(host *metal3.BareMetalHost) bool {
 	owner, _ := c.ironics.OwnerOf(host)

@@ -40,7 +40,7 @@ func stepErrorOf(step lifecycle.Step, err error) error {
 	return &stepError{step, err}
 }
 
-// hasFailed tells whether the step is the one whose failure the host shows.
+// hasFailed reports whether the step is the one whose failure the host shows.
 func (c *driver) hasFailed(key types.NamespacedName, step lifecycle.Step) (failed bool) {
 	c.queue.backoffOf(key, func(b *backoff) { failed = b.failed == identityOf(step) })
 	return failed
@@ -84,7 +84,7 @@ func (c *driver) reportPersistentFailure(ctx context.Context, key types.Namespac
 	}
 }
 
-// reportedRecently tells whether the host has just shown that its steps fail. The words may differ with
+// reportedRecently reports whether the host has just shown that its steps fail. The words may differ with
 // each try (a connection's port, a request's ID), and would otherwise be recorded with each.
 func reportedRecently(host *metal3.BareMetalHost, now time.Time) bool {
 	return lifecycle.IsAnyRequestFailing(&host.Status) && host.Status.LastUpdated != nil && now.Sub(host.Status.LastUpdated.Time) < retryDelay

@@ -70,7 +70,7 @@ func newFakeIronic() *fakeIronic {
 	}
 }
 
-// called counts a call and tells whether it is refused. f.mu is held.
+// called counts a call and reports whether it is refused. f.mu is held.
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
 	switch name {

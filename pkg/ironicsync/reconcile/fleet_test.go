@@ -99,7 +99,7 @@ func (w *world) hostOf(key types.NamespacedName) *metal3.BareMetalHost {
 	return host
 }
 
-// all tells whether something is so of all hosts.
+// all reports whether something is so of all hosts.
 func (w *world) all(keys []types.NamespacedName, is func(*metal3.BareMetalHost) bool) func() bool {
 	return func() bool { return w.count(keys, is) == len(keys) }
 }
@@ -116,7 +116,7 @@ func (w *world) count(keys []types.NamespacedName, is func(*metal3.BareMetalHost
 	return n
 }
 
-// arrived tells whether a host is in a state, and all is well.
+// arrived reports whether a host is in a state, and all is well.
 func arrived(state metal3.ProvisioningState) func(*metal3.BareMetalHost) bool {
 	return func(host *metal3.BareMetalHost) bool {
 		return host.Status.Provisioning.State == state && host.Status.OperationalStatus == metal3.OperationalStatusOK && host.Status.PoweredOn == host.Spec.Online

@@ -98,7 +98,7 @@ func newGates(ironicName string, hosts *hostindex.Index, queue *Queue, provision
 	return g
 }
 
-// mayTry tells whether a step may be taken now, given how many hosts with silent BMCs
+// mayTry reports whether a step may be taken now, given how many hosts with silent BMCs
 // are being tried at the moment. If not, the host is requeued when there
 // is room. A host of which something was changed (retryNow) does not wait for others.
 func (g *gates) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, retryNow bool) bool {
@@ -121,7 +121,7 @@ func (g *gates) greed() int {
 	return 0
 }
 
-// mayWork tells whether a step may be taken now, given how many of Ironic's workers are busy. If not, the host is requeued when
+// mayWork reports whether a step may be taken now, given how many of Ironic's workers are busy. If not, the host is requeued when
 // it may.
 func (g *gates) mayWork(host *metal3.BareMetalHost, step lifecycle.Step) bool {
 	switch {
@@ -182,7 +182,7 @@ func (g *gates) passed(gate *limit.Gate, host *metal3.BareMetalHost, wasCounted,
 	}
 }
 
-// enterDeployment tells whether a deployment may be requested now, which waits for the server of an image. If not, the host is
+// enterDeployment reports whether a deployment may be requested now, which waits for the server of an image. If not, the host is
 // requeued when it may, and is to be delayed, so that it keeps no place from others until then: the server may never answer
 // those that are before it.
 func (g *gates) enterDeployment(host *metal3.BareMetalHost) bool {
@@ -242,7 +242,7 @@ func (g *gates) wake(gate *limit.Gate) {
 	}
 }
 
-// isBusy tells whether Ironic is at work on the host in a way that the
+// isBusy reports whether Ironic is at work on the host in a way that the
 // provisioning limit is about. Between its cleaning and its deployment a host keeps its
 // place, unless it is delayed: another one that took it would be at work beside it.
 func isBusy(host *metal3.BareMetalHost) bool {
@@ -253,7 +253,7 @@ func isBusy(host *metal3.BareMetalHost) bool {
 		isAboutToDeploy(host) && !isExempt(host)
 }
 
-// isAboutToDeploy tells whether a deployment of the host is the next step, and nothing
+// isAboutToDeploy reports whether a deployment of the host is the next step, and nothing
 // keeps it back.
 func isAboutToDeploy(host *metal3.BareMetalHost) bool {
 	status := &host.Status
@@ -261,7 +261,7 @@ func isAboutToDeploy(host *metal3.BareMetalHost) bool {
 		status.OperationalStatus == metal3.OperationalStatusOK && !status.Ironic.Maintenance && !metal3.IsPaused(host)
 }
 
-// isRetrying tells whether one of Ironic's workers is busy with a BMC that may not
+// isRetrying reports whether one of Ironic's workers is busy with a BMC that may not
 // answer, and not for longer than that can take.
 func isRetrying(host *metal3.BareMetalHost, now time.Time) bool {
 	if !hasWorker(host) {
@@ -271,7 +271,7 @@ func isRetrying(host *metal3.BareMetalHost, now time.Time) bool {
 	return since == nil || now.Sub(since.Time) <= ironic.SilentBMCLimit
 }
 
-// hasWorker tells whether one of Ironic's workers is busy with a BMC that may not answer.
+// hasWorker reports whether one of Ironic's workers is busy with a BMC that may not answer.
 func hasWorker(host *metal3.BareMetalHost) bool {
 	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
 		return false
@@ -279,12 +279,12 @@ func hasWorker(host *metal3.BareMetalHost) bool {
 	return host.Status.ErrorCount > 0 || host.Status.Ironic.ProvisionState == string(ironic.Verifying)
 }
 
-// isLocked tells whether Ironic works on the host's node.
+// isLocked reports whether Ironic works on the host's node.
 func isLocked(host *metal3.BareMetalHost) bool {
 	return host != nil && host.Status.Ironic != nil && host.Status.Ironic.Reservation != ""
 }
 
-// isExempt tells whether the provisioning limit is not about the host.
+// isExempt reports whether the provisioning limit is not about the host.
 func isExempt(host *metal3.BareMetalHost) bool { return limit.Exempt(bootInterface(host)) }
 
 func bootInterface(host *metal3.BareMetalHost) string {

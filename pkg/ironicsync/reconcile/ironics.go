@@ -25,7 +25,7 @@ type Member struct {
 
 // Ironics are all Ironics behind this server.
 type Ironics interface {
-	// HasSynced tells whether they, and which hosts are their own, are known.
+	// HasSynced reports whether they, and which hosts are their own, are known.
 	HasSynced() bool
 	// Members returns those that can be used, among them the Ironic of the server's flags. One that is reached in another way
 	// than before is another Member. The channel is closed when they change, or the hosts that are their own.
@@ -149,7 +149,7 @@ func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found lifecycle
 // destinations are the Ironics of the running drivers, to which hosts can be moved.
 type destinations struct{ *Reconciler }
 
-// Exists tells whether there is such an Ironic, and whether the server can use it.
+// Exists reports whether there is such an Ironic, and whether the server can use it.
 func (d destinations) Exists(name string) bool { return d.driverOf(name) != nil }
 
 // WhyNotTaken tells the user of a host why an Ironic cannot take it.

@@ -100,7 +100,7 @@ func (h *heartbeat) set(last time.Time) {
 	h.last, h.begun = last, true
 }
 
-// hasBegun tells whether the loop runs, or has run.
+// hasBegun reports whether the loop runs, or has run.
 func (h *heartbeat) hasBegun() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -177,7 +177,7 @@ func (n *neighbours) complaint(s *neighbour, host *metal3.BareMetalHost, address
 	return ""
 }
 
-// hasMachine tells whether a host got as far as having its machine inspected or deployed.
+// hasMachine reports whether a host got as far as having its machine inspected or deployed.
 func hasMachine(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
@@ -231,7 +231,7 @@ func (n *neighbours) addressOf(id string) string {
 	return ""
 }
 
-// canKnow tells whether a server can know who has deployed what a machine runs: it has the host
+// canKnow reports whether a server can know who has deployed what a machine runs: it has the host
 // itself, or Ironic has the node, and has not lost it and only just got it again.
 func (s *neighbour) canKnow(by deployer, address string) bool {
 	for _, host := range s.all() {

@@ -35,7 +35,7 @@ type oracle struct {
 	// confirmed is which machines run what the spec says, whatever Ironic says of their nodes: according to a person, or because
 	// Ironic's database was restored.
 	confirmed map[types.NamespacedName]bool
-	// meddled tells whether an operator has done something to the machine of a host.
+	// meddled reports whether an operator has done something to the machine of a host.
 	meddled map[types.NamespacedName]bool
 	// sent is when the server has last sent a request, by host and target.
 	sent map[types.NamespacedName]map[string]time.Time
@@ -187,7 +187,7 @@ func (o *oracle) blame(format string, args ...any) {
 // lookAge is for how long a look at host and node counts: docs/life.md, "The leader was suspended".
 const lookAge = 20 * time.Second
 
-// askedWithin tells whether a user has asked for something at some moment of the last lookAge.
+// askedWithin reports whether a user has asked for something at some moment of the last lookAge.
 func (o *oracle) askedWithin(key types.NamespacedName, is func(h *metal3.BareMetalHost) bool) bool {
 	versions := o.asked[key]
 	if len(versions) == 0 {
@@ -396,7 +396,7 @@ func (o *oracle) runsFor(machine string) (key types.NamespacedName, runs bool) {
 	return key, false
 }
 
-// isRunning tells whether a node in this state runs a deployment.
+// isRunning reports whether a node in this state runs a deployment.
 func isRunning(state string) bool {
 	switch state {
 	case "active", "rescue", "service failed", "service wait":
@@ -489,7 +489,7 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 	}
 }
 
-// showsAllWell tells whether a host is shown as one that runs what its spec says.
+// showsAllWell reports whether a host is shown as one that runs what its spec says.
 func showsAllWell(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.Status.OperationalStatus == metal3.OperationalStatusOK &&
 		host.Status.ErrorMessage == "" && host.Status.Ironic != nil && condition(host, metal3.IronicReachableCondition) != metal3.UnreachableReason

@@ -62,7 +62,7 @@ func (q *Queue) backoffOf(key types.NamespacedName, use func(*backoff)) {
 	use(b)
 }
 
-// askedInVain tells whether the request that is recorded of a host was refused or never sent.
+// askedInVain reports whether the request that is recorded of a host was refused or never sent.
 func (q *Queue) askedInVain(host *metal3.BareMetalHost) (inVain bool) {
 	asked := host.Status.Record.Asked
 	if asked != nil {
@@ -71,7 +71,7 @@ func (q *Queue) askedInVain(host *metal3.BareMetalHost) (inVain bool) {
 	return inVain
 }
 
-// powerAnswered tells whether the power-off or reboot that is recorded of a host was accepted, refused or never sent.
+// powerAnswered reports whether the power-off or reboot that is recorded of a host was accepted, refused or never sent.
 func (q *Queue) powerAnswered(host *metal3.BareMetalHost) (answered bool) {
 	asked := host.Status.Record.AskedPower
 	if asked != nil {

@@ -84,7 +84,7 @@ type Deps struct {
 	Hold *Hold
 	// Operator looks for signs of the Bare Metal Operator in hosts.
 	Operator *bmo.Watch
-	// Leading tells whether no other replica can lead at this moment. Nil means that there
+	// Leading reports whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
 	// DataImages can be nil.
@@ -126,7 +126,7 @@ func New(deps Deps, settings Settings) *Reconciler {
 
 // OnHostChange calls changed with the versions of a host before and after each change; the first is nil
 // when the host appears, and the second when it is gone. It must be called before Run, and changed must
-// not block. hasSynced tells whether changed was called for all hosts that existed when Run was called.
+// not block. hasSynced reports whether changed was called for all hosts that existed when Run was called.
 func (c *Reconciler) OnHostChange(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error) {
 	return c.index.OnChange(changed)
 }

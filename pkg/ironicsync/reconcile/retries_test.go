@@ -100,7 +100,7 @@ func longestGap(tries map[string][]time.Time, from, to time.Time) (gap time.Dura
 	return gap
 }
 
-// isBack tells whether a host's BMC was found.
+// isBack reports whether a host's BMC was found.
 func (w *world) isBack(i int) func() bool {
 	return func() bool { return w.hosts.Host(w.t, enginetest.HostName(i)).Status.GoodCredentials.Reference != nil }
 }

@@ -250,7 +250,7 @@ func in(room string, i int) *metal3.BareMetalHost {
 
 func (r *rooms) at(i int) *metal3.BareMetalHost { return r.hosts.Host(r.t, enginetest.HostName(i)) }
 
-// is tells whether host number i has arrived in a state.
+// is reports whether host number i has arrived in a state.
 func (r *rooms) is(i int, state metal3.ProvisioningState) func() bool {
 	return func() bool { return arrived(state)(r.at(i)) }
 }

@@ -69,7 +69,7 @@ func (w *world) services() (steps []string) {
 	return steps
 }
 
-// runsAgain tells whether the machine runs what it ran, and the host shows the message as its error.
+// runsAgain reports whether the machine runs what it ran, and the host shows the message as its error.
 func (w *world) runsAgain(message string) func() bool {
 	return func() bool {
 		s := w.host().Status

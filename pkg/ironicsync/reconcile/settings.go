@@ -51,7 +51,7 @@ type Settings struct {
 	PollInterval time.Duration
 }
 
-// manages tells whether the host is in a namespace whose hosts are managed.
+// manages reports whether the host is in a namespace whose hosts are managed.
 func (s Settings) manages(host *metal3.BareMetalHost) bool {
 	return len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, host.Namespace)
 }

@@ -96,7 +96,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 	return s, retryNow
 }
 
-// hasHardwareData tells whether there is a HardwareData that a host without hardware can take it from: one that is new, or that
+// hasHardwareData reports whether there is a HardwareData that a host without hardware can take it from: one that is new, or that
 // has run something since before it was moved here. Cluster API Provider Metal3 leaves the hardware out of the status that such
 // a host brings along, and an Ironic that has never inspected the machine does not know it either.
 func (c *inputs) hasHardwareData(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// strangeness tells whether an Ironic is another one than the one in which hosts were registered, because its address was
+// strangeness reports whether an Ironic is another one than the one in which hosts were registered, because its address was
 // changed, or leads elsewhere by now. To such an Ironic, the nodes of all hosts seem to be lost, and the hosts would be
 // registered in it while their own Ironic goes on to manage the machines.
 type strangeness struct {
@@ -33,13 +33,13 @@ type strangeness struct {
 type allNodes interface {
 	// CountNodes returns how many there are, and the time as of which these are all; zero if that is not known.
 	CountNodes() (nodes int, asOf time.Time)
-	// HasNodeOf tells whether the node of a host was there when all nodes were last read.
+	// HasNodeOf reports whether the node of a host was there when all nodes were last read.
 	HasNodeOf(host *metal3.BareMetalHost) bool
-	// SomeNode tells whether something is so of any of them.
+	// SomeNode reports whether something is so of any of them.
 	SomeNode(is func(*ironic.Node) bool) bool
 }
 
-// of tells whether the Ironic, which has no node of host, is another one. unknown is set if the nodes have to be read first,
+// of reports whether the Ironic, which has no node of host, is another one. unknown is set if the nodes have to be read first,
 // because what was last read of them is from before the host's node was lost.
 func (s *strangeness) of(host *metal3.BareMetalHost) (strange, unknown bool) {
 	_, asOf := s.nodes.CountNodes()
@@ -69,7 +69,7 @@ func (s *strangeness) isStrange() bool {
 	return strange && !ours
 }
 
-// whose tells whether a node is of a host of this Ironic, or of somebody else: of a host of another Ironic of this server, or of
+// whose reports whether a node is of a host of this Ironic, or of somebody else: of a host of another Ironic of this server, or of
 // another cluster. A node that is neither can be one of an operator, or be left over from a host that is gone.
 func (s *strangeness) whose(node *ironic.Node) (ours, others bool) {
 	hosts := append(s.hosts.WithNode(node.UUID), s.hosts.WithUID(string(node.Marks.Host))...)

@@ -96,7 +96,7 @@ func (w *world) nodeAt(in *enginetest.Ironic) *ironic.Node {
 	return in.Node(w.host().Status.Provisioning.ID)
 }
 
-// at tells whether the host is at rest with its only node in an Ironic.
+// at reports whether the host is at rest with its only node in an Ironic.
 func (w *world) at(room string, state metal3.ProvisioningState) func() bool {
 	return func() bool {
 		host := w.host()

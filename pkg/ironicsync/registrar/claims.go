@@ -51,7 +51,7 @@ func without(host *metal3.BareMetalHost, hosts []*metal3.BareMetalHost) []*metal
 	return others
 }
 
-// IsNodeOfAnother tells whether another host owns the node: the node bears its name or is
+// IsNodeOfAnother reports whether another host owns the node: the node bears its name or is
 // marked with its UID, or its status has the node, which this host has neither by name nor
 // by mark. The marks of hosts that are gone do not count.
 func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Node) bool {
@@ -62,7 +62,7 @@ func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Nod
 	return slices.ContainsFunc(others, func(other *metal3.BareMetalHost) bool { return lifecycle.HasNodeOf(other, host, node) })
 }
 
-// canAdopt tells whether a node that was not created for the host may become its node: no host has it,
+// canAdopt reports whether a node that was not created for the host may become its node: no host has it,
 // and Ironic talks to the host's BMC for it. (Who knows a MAC address of a machine does not get its node, and that Ironic
 // does not say which BMC a node has is no proof that it is this one.)
 func (c *Claims) canAdopt(host *metal3.BareMetalHost, node *ironic.Node) bool {
@@ -85,7 +85,7 @@ func (c *Claims) nodesWithBMC(key bmc.Key) lifecycle.NodesWithBMC {
 	return lifecycle.NodesWithBMC{Nodes: nodes, AsOf: asOf, Elsewhere: c.elsewhere(key)}
 }
 
-// HasBMCToItself tells whether no other host or node has the BMC of host, as Ironic says now:
+// HasBMCToItself reports whether no other host or node has the BMC of host, as Ironic says now:
 // what was read earlier does not have a node that the server of another cluster has created
 // since. Of two servers that verify a BMC at the same moment and then ask for this, at least
 // one sees the other's node.

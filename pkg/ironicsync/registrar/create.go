@@ -15,7 +15,7 @@ import (
 )
 
 // CreateNode creates the host's node and requests its verification. What Ironic answers is the node, so it
-// need not be read, nor compared with what is wanted. After a crash, Register does the rest. changed tells
+// need not be read, nor compared with what is wanted. After a crash, Register does the rest. changed reports
 // whether the node is to be observed; it is false if the host was left as it is, or shows why its node
 // cannot be created.
 func (r *Registrar) CreateNode(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost) (changed bool, err error) {

@@ -17,7 +17,7 @@ func (r *Registrar) marksOf(host *metal3.BareMetalHost) map[string]any {
 	return marks
 }
 
-// isMadeFor tells whether a node is marked as the host's.
+// isMadeFor reports whether a node is marked as the host's.
 func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
 	return node.Extra[ironic.HostMark] == string(host.UID)
 }
@@ -34,7 +34,7 @@ func markPatches(marks map[string]any, current *ironic.Registration) []ironic.Pa
 	return patches
 }
 
-// isMarkedOtherwise tells whether the node bears other marks than the host's: those of a host
+// isMarkedOtherwise reports whether the node bears other marks than the host's: those of a host
 // that is gone, or of a cluster that a person has taken the node over from.
 func isMarkedOtherwise(marks map[string]any, current *ironic.Registration) bool {
 	for key, mark := range marks {

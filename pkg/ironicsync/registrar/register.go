@@ -16,7 +16,7 @@ import (
 
 // Register tells Ironic how to reach the BMC and which MAC addresses the host has, and requests the
 // verification of a node in enroll. It is recorded only afterwards, so that after a crash in between all
-// of it is done again. changed tells whether the node is to be observed; it is false if the host was left
+// of it is done again. changed reports whether the node is to be observed; it is false if the host was left
 // as it is, or shows why it cannot be registered.
 func (r *Registrar) Register(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node) (changed bool, err error) {
 	reg, err := r.prepare(ctx, fence, host, node)
@@ -101,7 +101,7 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	return false, nil
 }
 
-// hasAnotherBMC tells whether Ironic was told another BMC for the node than the one in the host's spec. Ironic verifies none anew of
+// hasAnotherBMC reports whether Ironic was told another BMC for the node than the one in the host's spec. Ironic verifies none anew of
 // which it is told when the node is manageable already; and who only writes the address of a BMC must not pass for one who has it.
 func hasAnotherBMC(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	told := lifecycle.KeyOfNode(node)

@@ -55,7 +55,7 @@ type Settings struct {
 	ConductorGroups *api.IronicConductorGroups
 }
 
-// isNetworkInImages tells whether the images of hosts are built with their network data, so that Ironic
+// isNetworkInImages reports whether the images of hosts are built with their network data, so that Ironic
 // is not given these.
 func (s Settings) isNetworkInImages() bool { return s.BuildImages && !s.Ramdisk.HasImages() }
 

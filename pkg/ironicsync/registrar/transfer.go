@@ -65,7 +65,7 @@ func WhyNotTaken(ctx context.Context, to Destination, nodes Nodes, host *metal3.
 	return "", nil
 }
 
-// hasNodeWithBMC tells whether an Ironic has a node, in whichever state, whose BMC may be the one with the key.
+// hasNodeWithBMC reports whether an Ironic has a node, in whichever state, whose BMC may be the one with the key.
 func hasNodeWithBMC(ctx context.Context, in Destination, nodes Nodes, key bmc.Key) (bool, error) {
 	partial := new(live.PartialError) // some status was not recorded; the nodes were read
 	if err := nodes.Poll(ctx); err != nil && !errors.As(err, &partial) {

@@ -211,7 +211,7 @@ func (s *Secrets) claim(secret *corev1.Secret, host *metal3.BareMetalHost, own b
 	return changed
 }
 
-// ownedByAnother tells whether a host other than host claims the Secret.
+// ownedByAnother reports whether a host other than host claims the Secret.
 func ownedByAnother(secret *corev1.Secret, host *metal3.BareMetalHost) bool {
 	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return isHost(o) && o.UID != host.UID

@@ -21,7 +21,7 @@ type copied struct {
 	version string
 }
 
-// Watched tells whether the watch has shown a Secret.
+// Watched reports whether the watch has shown a Secret.
 func (s *Secrets) Watched(namespace, name string) bool { return s.watched(namespace, name) != "" }
 
 // Copy makes a copy of a Secret in another namespace, with these labels and this owner, or brings it

@@ -55,7 +55,7 @@ func (s *Secrets) WatchNamespaces(informer cache.SharedIndexInformer) error {
 	return s.Notify(s.letGoIfDue)
 }
 
-// isLettingGo tells whether a namespace is being deleted, and with it the rights to its Secrets.
+// isLettingGo reports whether a namespace is being deleted, and with it the rights to its Secrets.
 func (s *Secrets) isLettingGo(namespace string) bool {
 	if s.letGo.namespaces == nil {
 		return false
@@ -64,7 +64,7 @@ func (s *Secrets) isLettingGo(namespace string) bool {
 	return err == nil && exists && !obj.(*metav1.PartialObjectMetadata).DeletionTimestamp.IsZero()
 }
 
-// isGone tells whether a namespace, and with it the rights to its Secrets, is not there any more.
+// isGone reports whether a namespace, and with it the rights to its Secrets, is not there any more.
 func (s *Secrets) isGone(namespace string) bool {
 	if s.letGo.namespaces == nil || !s.letGo.namespaces.HasSynced() {
 		return false
@@ -89,7 +89,7 @@ func (s *Secrets) letGoIfDue(namespace, name string) {
 	}
 }
 
-// isHeld tells whether a Secret has the finalizer, according to the watch.
+// isHeld reports whether a Secret has the finalizer, according to the watch.
 func (s *Secrets) isHeld(namespace, name string) bool {
 	m := s.metadataOf(namespace, name)
 	return m != nil && slices.Contains(m.Finalizers, metal3.SecretFinalizer)

@@ -22,13 +22,13 @@ func (e *RefusedError) Unwrap() error { return e.err }
 // missingRight matches how authorizers of kube-apiserver say that a right is missing. Admission refuses with the same code.
 var missingRight = regexp.MustCompile(`cannot (\w+) resource "secrets"`)
 
-// LacksRight tells whether an error means that this server does not have the right to a Secret. Admission, which includes
+// LacksRight reports whether an error means that this server does not have the right to a Secret. Admission, which includes
 // quotas, refuses with the same code and reason.
 func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && missingRight.MatchString(err.Error())
 }
 
-// IsRefusal tells whether authorization or admission has refused a request. Policies refuse with Invalid by default, and
+// IsRefusal reports whether authorization or admission has refused a request. Policies refuse with Invalid by default, and
 // webhooks and the plugins of kube-apiserver with Forbidden.
 func IsRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 

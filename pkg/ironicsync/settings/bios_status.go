@@ -28,7 +28,7 @@ const (
 	configurationErrorReason = "ConfigurationError"
 )
 
-// isPassword tells whether a setting is a password by its name. Its value is not shown.
+// isPassword reports whether a setting is a password by its name. Its value is not shown.
 func isPassword(name string) bool { return strings.Contains(name, "Password") }
 
 // SchemaOf returns the FirmwareSchema of a machine with these settings, without its owners. Its
@@ -81,7 +81,7 @@ func SourceOf(host *metal3.BareMetalHost) *metal3.SettingsSource {
 	return &metal3.SettingsSource{NodeUUID: node.NodeUUID, StateChangedAt: *node.StateChangedAt}
 }
 
-// IsOutdated tells whether Ironic's list has to be read again that was last read in the state read
+// IsOutdated reports whether Ironic's list has to be read again that was last read in the state read
 // of the host's node; nil if it was never read.
 func IsOutdated(host *metal3.BareMetalHost, read *metal3.SettingsSource) bool {
 	source := SourceOf(host)

@@ -96,7 +96,7 @@ func updatesMadeBy(p *metal3.Preparation) []metal3.FirmwareUpdate {
 	return p.FirmwareUpdates[:min(made, len(p.FirmwareUpdates))]
 }
 
-// HasUnrecordedUpdates tells whether a preparation or a service of the host has ended that was to update
+// HasUnrecordedUpdates reports whether a preparation or a service of the host has ended that was to update
 // firmware, and components does not say yet what it has done.
 func HasUnrecordedUpdates(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) bool {
 	p := lastUpdates(host)

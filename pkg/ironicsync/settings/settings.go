@@ -72,7 +72,7 @@ type Clean struct {
 
 // setting is one kind of setting.
 type setting interface {
-	// differs tells whether what is wanted is not what is recorded as applied. That may be so
+	// differs reports whether what is wanted is not what is recorded as applied. That may be so
 	// although Ironic has nothing to do.
 	differs(m Machine) bool
 	// addTo adds to clean what Ironic has to do next for what is not applied. The error is for
@@ -83,7 +83,7 @@ type setting interface {
 	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) (problem string)
 	// arrived records in status what is wanted, when Ironic has nothing more to do for it.
 	arrived(status *metal3.BareMetalHostStatus, m Machine)
-	// allowedBy tells whether the policy permits changes while the machine runs something.
+	// allowedBy reports whether the policy permits changes while the machine runs something.
 	allowedBy(policy metal3.HostUpdatePolicySpec) bool
 	// deprovisioned drops from status what does not outlive the end of a deployment.
 	deprovisioned(status *metal3.BareMetalHostStatus)
@@ -92,7 +92,7 @@ type setting interface {
 // settings are all kinds, in the order in which their steps are carried out.
 var settings = []setting{raid{}, bios{}, firmwareUpdates{}}
 
-// Differ tells whether the host has to be prepared, because a setting is wanted otherwise than
+// Differ reports whether the host has to be prepared, because a setting is wanted otherwise than
 // it is recorded.
 func Differ(m Machine) bool {
 	for _, s := range settings {
@@ -164,7 +164,7 @@ func Serviced(status *metal3.BareMetalHostStatus, m Machine) {
 	}
 }
 
-// IsServiced tells whether Serviced has nothing to record.
+// IsServiced reports whether Serviced has nothing to record.
 func IsServiced(m Machine) bool {
 	status := m.Host.Status.DeepCopy()
 	Serviced(status, m)
@@ -253,7 +253,7 @@ func stateChangedAt(node *ironic.Node) *metav1.MicroTime {
 	return &changed
 }
 
-// hasChangedState tells whether the node has been in another state since p was requested. If it is
+// hasChangedState reports whether the node has been in another state since p was requested. If it is
 // back in the same one, the steps have been carried out while nobody looked, because this server
 // was not running. They are not to be requested again.
 func hasChangedState(p *metal3.Preparation, node *ironic.Node) bool {
@@ -261,7 +261,7 @@ func hasChangedState(p *metal3.Preparation, node *ironic.Node) bool {
 	return changed != nil && p.StateChangedAt != nil && !changed.Equal(p.StateChangedAt)
 }
 
-// isManualClean tells whether a manual clean is in progress. After an automated one, the node
+// isManualClean reports whether a manual clean is in progress. After an automated one, the node
 // becomes available.
 func isManualClean(node *ironic.Node) bool {
 	switch node.ProvisionState {
@@ -271,7 +271,7 @@ func isManualClean(node *ironic.Node) bool {
 	return false
 }
 
-// isOutcomeUnknown tells whether the last clean has not ended well, so that what it was to apply
+// isOutcomeUnknown reports whether the last clean has not ended well, so that what it was to apply
 // may be applied, or only a part of it.
 func isOutcomeUnknown(p *metal3.Preparation) bool {
 	return p != nil && p.Phase != metal3.PreparationSucceeded

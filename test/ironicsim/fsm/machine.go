@@ -132,13 +132,13 @@ func (m Machine) States() []string {
 	return states
 }
 
-// Allows tells whether the machine has a transition for a verb in a state.
+// Allows reports whether the machine has a transition for a verb in a state.
 func (m Machine) Allows(state, verb string) bool {
 	_, ok := m.Next(state, Event(verb))
 	return ok
 }
 
-// AbortsService tells whether a service can be aborted so that the node becomes
+// AbortsService reports whether a service can be aborted so that the node becomes
 // active again.
 func (m Machine) AbortsService() bool { return m.minor >= Ironic32 }
 

@@ -66,7 +66,7 @@ func (n *Node) CheckDelete() error {
 	return nil
 }
 
-// IsInTransition tells whether no PATCH of the node is accepted because of its state.
+// IsInTransition reports whether no PATCH of the node is accepted because of its state.
 func (n *Node) IsInTransition() bool {
 	return n.TargetProvisionState != "" && !slices.Contains(UpdateAllowed, n.ProvisionState)
 }

@@ -47,7 +47,7 @@ func (n *Node) PowerChanged(target string) { n.PowerState, n.TargetPowerState = 
 // PowerFailed is when it has not.
 func (n *Node) PowerFailed(text string) { n.LastError, n.TargetPowerState = text, "" }
 
-// IsPowerSynced tells whether Ironic compares the power state of the node with what
+// IsPowerSynced reports whether Ironic compares the power state of the node with what
 // its BMC says.
 func (n *Node) IsPowerSynced() bool {
 	return n.Reservation == "" && !n.Maintenance && n.TargetPowerState == "" && !slices.Contains(PowerSyncExcluded, n.ProvisionState)
@@ -66,7 +66,7 @@ func (n *Node) LosePower(state string, err error) (text string) {
 	return text
 }
 
-// IsPowerAwaited tells whether Ironic asks the BMC of a node that it has put into
+// IsPowerAwaited reports whether Ironic asks the BMC of a node that it has put into
 // maintenance for its power state.
 func (n *Node) IsPowerAwaited() bool {
 	return n.Reservation == "" && n.Maintenance && n.Fault == FaultPower && n.TargetPowerState == "" && n.ProvisionState != Enroll

@@ -77,7 +77,7 @@ var (
 	PowerSyncExcluded = []string{DeployWait, CleanWait, Enroll, AdoptFail}
 )
 
-// IsWaiting tells whether a node in the state waits for its ramdisk and holds no lock.
+// IsWaiting reports whether a node in the state waits for its ramdisk and holds no lock.
 func IsWaiting(state string) bool {
 	switch state {
 	case InspectWait, CleanWait, DeployWait, ServiceWait, RescueWait:
@@ -86,7 +86,7 @@ func IsWaiting(state string) bool {
 	return false
 }
 
-// IsFailed tells whether the state is one that work has failed in.
+// IsFailed reports whether the state is one that work has failed in.
 func IsFailed(state string) bool {
 	switch state {
 	case DeployFail, CleanFail, InspectFail, RescueFail, UnrescueFail, AdoptFail, ServiceFail:
@@ -95,7 +95,7 @@ func IsFailed(state string) bool {
 	return false
 }
 
-// IsWorked tells whether a conductor works on a node in the state: it holds the
+// IsWorked reports whether a conductor works on a node in the state: it holds the
 // lock, and moves the node to another state without being asked. What the
 // conductor worked on when it died has failed when it starts again; the wait
 // states go on.

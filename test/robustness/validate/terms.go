@@ -46,7 +46,7 @@ const Slow = "slow connection to Ironic"
 // grace is how long what was held up can arrive after such a fault.
 const grace = history.Time(1e9)
 
-// isDriven tells whether only the leader makes such a request.
+// isDriven reports whether only the leader makes such a request.
 func isDriven(r *history.Request) bool {
 	nodes := strings.HasPrefix(r.Path, "/v1/nodes")
 	switch r.Method {

@@ -174,10 +174,10 @@ type IronicRamdisk struct {
 
 // The types of the conditions of an IronicInstance.
 const (
-	// IronicInstanceAccepted tells whether the server can use the IronicInstance: its Secret exists, and
+	// IronicInstanceAccepted reports whether the server can use the IronicInstance: its Secret exists, and
 	// no other IronicInstance is of the same Ironic.
 	IronicInstanceAccepted = "Accepted"
-	// IronicInstanceReachable tells whether Ironic answers the server.
+	// IronicInstanceReachable reports whether Ironic answers the server.
 	IronicInstanceReachable = "Reachable"
 	// IronicInstanceIronicReady repeats the condition Ready of the Ironic object that spec.ironicRef names, with
 	// its reason and message. Without ironicRef, an IronicInstance does not have the condition.

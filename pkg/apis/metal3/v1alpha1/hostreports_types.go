@@ -42,7 +42,7 @@ type InterfaceValidation struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// InterfaceResult tells whether Ironic could use an interface of a driver.
+// InterfaceResult reports whether Ironic could use an interface of a driver.
 // +enum
 type InterfaceResult string
 

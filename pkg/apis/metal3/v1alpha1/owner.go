@@ -12,7 +12,7 @@ func NewOwnerReference(kind string, owner metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: SchemeGroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
 }
 
-// IsOwnedBy tells whether owner is an owner of obj. It compares UIDs, because an earlier owner can have had
+// IsOwnedBy reports whether owner is an owner of obj. It compares UIDs, because an earlier owner can have had
 // the same name.
 func IsOwnedBy(obj, owner metav1.Object) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() })

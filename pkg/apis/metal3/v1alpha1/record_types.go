@@ -12,7 +12,7 @@ import (
 // each change of HostRecord that an earlier version would misunderstand or lose.
 const RecordEpoch = 5
 
-// IsLater tells whether a later version of the server has written the record. This version decides nothing from it, and the
+// IsLater reports whether a later version of the server has written the record. This version decides nothing from it, and the
 // storage of hosts refuses to change it.
 func (r *HostRecord) IsLater() bool { return r.Epoch > RecordEpoch }
 

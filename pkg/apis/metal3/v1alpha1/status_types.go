@@ -424,7 +424,7 @@ const (
 	OperationService IronicOperation = "service"
 )
 
-// MayBeExternallyProvisioned tells whether the host is externally provisioned, or runs what nobody has named, as one does of which
+// MayBeExternallyProvisioned reports whether the host is externally provisioned, or runs what nobody has named, as one does of which
 // spec.externallyProvisioned was removed.
 func MayBeExternallyProvisioned(status *BareMetalHostStatus) bool {
 	switch saved := &status.Provisioning; saved.State {

@@ -147,7 +147,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	}
 }
 
-// isSameForImage tells whether two versions of a host are the same as far as DataImages are
+// isSameForImage reports whether two versions of a host are the same as far as DataImages are
 // concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
 	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&

@@ -117,7 +117,7 @@ func (c *Controller) prepareNow(ctx context.Context, host *metal3.BareMetalHost)
 	return outcome{}, nil // it is on, or is being switched
 }
 
-// isUntouched tells whether nothing of the image was ever in the drive, nor is to be.
+// isUntouched reports whether nothing of the image was ever in the drive, nor is to be.
 func isUntouched(image *metal3.DataImage) bool {
 	return wantedURL(image) == "" && image.Status.AttachedImage.URL == ""
 }
@@ -232,7 +232,7 @@ func (c *Controller) failed(ctx context.Context, image *metal3.DataImage, attach
 	return c.report(ctx, image, attached, what+": "+ironic.MessageOf(err))
 }
 
-// isAboutHost tells whether Ironic has answered, and what it says is about the host or its BMC.
+// isAboutHost reports whether Ironic has answered, and what it says is about the host or its BMC.
 // Ironic passes on as an internal error what it hears from a BMC. A request that is not answered in
 // time is taken for a BMC that does not answer, because the node was read just before.
 func isAboutHost(err error) bool {
@@ -280,7 +280,7 @@ func (c *Controller) attemptFor(image *metal3.DataImage) (at time.Time, found bo
 	return last.at, found && last.image == image.UID
 }
 
-// isAttempted tells whether Ironic was asked to change the drive, and the outcome was not read yet.
+// isAttempted reports whether Ironic was asked to change the drive, and the outcome was not read yet.
 func (c *Controller) isAttempted(image *metal3.DataImage) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +299,7 @@ func (c *Controller) pause(image *metal3.DataImage) time.Duration {
 	return min(max(c.Clock.Since(since)/4, driveRetry), maxDriveRetry)
 }
 
-// enterChange tells whether the drive of a host may be changed now. If not, its image is requeued when it may.
+// enterChange reports whether the drive of a host may be changed now. If not, its image is requeued when it may.
 func (c *Controller) enterChange(host *metal3.BareMetalHost) bool {
 	key, asked := kinds.KeyOf(host), host.Status.Record.Ironic
 	c.mu.Lock()

@@ -180,7 +180,7 @@ func (a *allocator) forget(claim types.NamespacedName) {
 	a.remove(claim)
 }
 
-// mayHave tells whether a claim may have a host, be it free or not.
+// mayHave reports whether a claim may have a host, be it free or not.
 func (a *allocator) mayHave(r *claimRequest, host *metal3.BareMetalHost) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

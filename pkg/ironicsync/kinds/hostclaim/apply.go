@@ -31,7 +31,7 @@ const (
 	rebootTokenAnnotation = "metal3.io/hostclaim-reboot"
 )
 
-// isPausedByOthers tells whether somebody has paused a host, other than by pausing its claim.
+// isPausedByOthers reports whether somebody has paused a host, other than by pausing its claim.
 func isPausedByOthers(host *metal3.BareMetalHost) bool {
 	return metal3.IsPaused(host) && host.Annotations[metal3.PausedAnnotation] != pausedByClaim
 }
@@ -88,7 +88,7 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	return host, synchronized, c.deleteUnusedCopies(ctx, claim, host)
 }
 
-// canTakeOver tells whether a host that names a claim as its consumer, but was not bound by this
+// canTakeOver reports whether a host that names a claim as its consumer, but was not bound by this
 // controller, may become the claim's: it runs nothing, or what the claim asks for.
 func canTakeOver(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	if host.Spec.ExternallyProvisioned {
@@ -103,7 +103,7 @@ func canTakeOver(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 		equality.Semantic.DeepEqual(wanted.Spec.CustomDeploy, host.Spec.CustomDeploy)
 }
 
-// isDeploying tells whether a claim asks for something to run.
+// isDeploying reports whether a claim asks for something to run.
 func isDeploying(claim *metal3.HostClaim) bool {
 	return claim.Spec.Image != nil || claim.Spec.CustomDeploy != nil
 }
@@ -159,7 +159,7 @@ func rebootKey(key string) string {
 	return metal3.RebootAnnotationPrefix + name
 }
 
-// isPassedOn tells whether the host of a claim has got the reboot that the claim asks for.
+// isPassedOn reports whether the host of a claim has got the reboot that the claim asks for.
 func isPassedOn(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return host.Annotations[rebootTokenAnnotation] == claim.Annotations[rebootTokenAnnotation]
 }

@@ -30,13 +30,13 @@ func consumerOf(host *metal3.BareMetalHost) (claim types.NamespacedName, found b
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, true
 }
 
-// isConsumer tells whether a host names a claim as its consumer.
+// isConsumer reports whether a host names a claim as its consumer.
 func isConsumer(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	consumer, found := consumerOf(host)
 	return found && consumer == keyOf(claim)
 }
 
-// isBoundBy tells whether this controller has bound a host to a claim: it adds the UID of the claim to
+// isBoundBy reports whether this controller has bound a host to a claim: it adds the UID of the claim to
 // the consumerRef, which others do not. What such a host is to run, its claim has asked for.
 func isBoundBy(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return isConsumer(claim, host) && host.Spec.ConsumerRef.UID == claim.UID
@@ -78,7 +78,7 @@ func (c *Controller) hostOf(ctx context.Context, claim *metal3.HostClaim) (*meta
 	return nil, nil
 }
 
-// mayHave tells whether a claim may have a host, be it free or not.
+// mayHave reports whether a claim may have a host, be it free or not.
 func (c *Controller) mayHave(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
 	return err == nil && c.Manages(host.Namespace) && c.allocator.mayHave(request, host)

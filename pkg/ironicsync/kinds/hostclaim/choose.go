@@ -40,7 +40,7 @@ func newPolicy(p *metal3.HostDeployPolicy) (*policy, error) {
 	return &policy{namespaces, nameMatches}, nil
 }
 
-// admits tells whether the claims of a namespace with these labels may have hosts of the policy's
+// admits reports whether the claims of a namespace with these labels may have hosts of the policy's
 // namespace. All criteria of a policy must be met.
 func (p *policy) admits(namespace string, namespaceLabels map[string]string) bool {
 	if p.namespaces == nil {
@@ -59,7 +59,7 @@ func (p *policy) admits(namespace string, namespaceLabels map[string]string) boo
 // policies are those of all namespaces, by namespace and name.
 type policies map[string]map[string]*policy
 
-// admit tells whether any policy of a namespace lets the claim's namespace have its hosts.
+// admit reports whether any policy of a namespace lets the claim's namespace have its hosts.
 func (all policies) admit(namespace string, r *claimRequest) bool {
 	for _, p := range all[namespace] {
 		if p.admits(r.claim.Namespace, r.namespaceLabels) {
@@ -94,7 +94,7 @@ func newClaimRequest(claim *metal3.HostClaim, namespaceLabels map[string]string)
 	return &claimRequest{claim.DeepCopy(), namespaceLabels, selector}, nil
 }
 
-// mayHave tells whether a host suits a claim and may be given to it, free or not.
+// mayHave reports whether a host suits a claim and may be given to it, free or not.
 func (r *claimRequest) mayHave(host *metal3.BareMetalHost, all policies) bool {
 	in := r.claim.Spec.HostSelector.InNamespace
 	return (in == "" || in == host.Namespace) && r.selector.Matches(labels.Set(host.Labels)) && all.admit(host.Namespace, r)
@@ -142,7 +142,7 @@ func choose(r *claimRequest, policies policies, free, all hosts) (chosen *metal3
 	return nil, "No host that may be claimed matches spec.hostSelector"
 }
 
-// isFree tells whether a host can be given to a claim: it is available, nobody uses it, and nothing
+// isFree reports whether a host can be given to a claim: it is available, nobody uses it, and nothing
 // is wrong with it. A host that is to run something is in use, also if it names no consumer.
 func isFree(host *metal3.BareMetalHost) bool {
 	status := &host.Status
@@ -159,7 +159,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 	return status.Provisioning.State == metal3.StateAvailable || status.Provisioning.State == metal3.StateReady
 }
 
-// isIdle tells whether Ironic has nothing deployed on the node, and is not at work on it. An available host can have
+// isIdle reports whether Ironic has nothing deployed on the node, and is not at work on it. An available host can have
 // another node for a moment: somebody has deployed it past this server, or the host is of a backup.
 func isIdle(node *metal3.IronicStatus) bool {
 	switch ironic.ProvisionState(node.ProvisionState) {

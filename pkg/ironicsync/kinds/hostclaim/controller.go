@@ -59,7 +59,7 @@ type Secrets interface {
 	Copy(ctx context.Context, from, to types.NamespacedName, labels map[string]string, owner metav1.OwnerReference) error
 	// DeleteCopy deletes a Secret if it exists and has the labels.
 	DeleteCopy(ctx context.Context, copy types.NamespacedName, labels map[string]string) error
-	// Watched tells whether a Secret is known to exist.
+	// Watched reports whether a Secret is known to exist.
 	Watched(namespace, name string) bool
 }
 
@@ -75,7 +75,7 @@ type Deps struct {
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
 	// OnHostChange registers a function to be called with each host that is created, changed or deleted, and
-	// returns what tells whether it has been called for all hosts that existed before.
+	// returns a function that reports whether it has been called for all hosts that existed before.
 	OnHostChange func(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error)
 	// ClaimNamespaces has the Namespaces of the cluster, with their labels.
 	ClaimNamespaces cache.SharedIndexInformer

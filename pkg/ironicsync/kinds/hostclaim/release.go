@@ -144,7 +144,7 @@ func (c *Controller) empty(ctx context.Context, claim *metal3.HostClaim, host *m
 	return updated, "", nil
 }
 
-// isInUse tells whether something is deployed on a host, or is being deployed or removed.
+// isInUse reports whether something is deployed on a host, or is being deployed or removed.
 func isInUse(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning:

@@ -61,7 +61,7 @@ type result struct {
 	associated, synchronized metav1.Condition
 }
 
-// setStatus sets the status of a claim, and tells whether that is a change. Nothing is shown of the
+// setStatus sets the status of a claim, and reports whether that is a change. Nothing is shown of the
 // host's BMC, nor the texts of errors, in which Ironic and BMCs may name anything.
 func setStatus(claim *metal3.HostClaim, reached result) bool {
 	before := claim.Status.DeepCopy()
@@ -128,13 +128,13 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 	return condition(metal3.ProvisionedCondition, metav1.ConditionFalse, reason, message)
 }
 
-// deployedByOthers tells whether somebody has deployed the host in Ironic, and nobody has said what it runs, so that it does not come to
+// deployedByOthers reports whether somebody has deployed the host in Ironic, and nobody has said what it runs, so that it does not come to
 // run what its claim asks for.
 func deployedByOthers(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && !deploy.Deployed(host)
 }
 
-// runs tells whether a provisioned host runs what its claim asks for.
+// runs reports whether a provisioned host runs what its claim asks for.
 func runs(host *metal3.BareMetalHost, claim *metal3.HostClaim) bool {
 	status := &host.Status.Provisioning
 	if claim.Spec.Image != nil && status.Image.URL != claim.Spec.Image.URL {

@@ -119,7 +119,7 @@ func credentialsSecret(device *metal3.BareMetalSwitch) (string, error) {
 	return ref.Name, nil
 }
 
-// namesCredentials tells whether a Secret has the keys of credentials for a switch.
+// namesCredentials reports whether a Secret has the keys of credentials for a switch.
 func namesCredentials(secret *corev1.Secret) bool {
 	_, err := credentialsIn(secret.Name, secret.Data)
 	return err == nil

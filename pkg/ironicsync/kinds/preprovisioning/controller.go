@@ -93,7 +93,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	}
 }
 
-// isSameForImage tells whether two versions of a host are the same as far as their image is concerned.
+// isSameForImage reports whether two versions of a host are the same as far as their image is concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
 	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.AsksForImage(a) == lifecycle.AsksForImage(b) &&
 		isReleased(a) == isReleased(b) && equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(specFor(a), specFor(b))
@@ -149,7 +149,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	return c.provide(ctx, image)
 }
 
-// isReleased tells whether nothing of a host that is being deleted is left in Ironic.
+// isReleased reports whether nothing of a host that is being deleted is left in Ironic.
 func isReleased(host *metal3.BareMetalHost) bool {
 	return !host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, metal3.BareMetalHostFinalizer)
 }

@@ -34,7 +34,7 @@ func specFor(host *metal3.BareMetalHost) metal3.PreprovisioningImageSpec {
 	}
 }
 
-// verdictOn tells whether a host can boot an image. The image is nil if there is none, and networkVersion
+// verdictOn reports whether a host can boot an image. The image is nil if there is none, and networkVersion
 // is the earliest resourceVersion of the Secret with the network data that is known to have had its
 // present contents.
 func verdictOn(host *metal3.BareMetalHost, image *metal3.PreprovisioningImage, networkVersion string, ramdisk deploy.Ramdisk) *lifecycle.Image {

@@ -216,7 +216,7 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	return 0, nil
 }
 
-// verify tells whether the BMC still has a subscription. It asks the BMC only when that is due, and
+// verify reports whether the BMC still has a subscription. It asks the BMC only when that is due, and
 // otherwise returns when it is.
 func (c *Controller) verify(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) (after time.Duration, found bool, err error) {
 	if after, isDue := c.isDue(subscription, c.Clock.Now()); !isDue {
@@ -253,7 +253,7 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return request(client) })
 }
 
-// isDue tells whether the BMC is to be asked for a subscription now. If not, left is after what time it
+// isDue reports whether the BMC is to be asked for a subscription now. If not, left is after what time it
 // is to be asked; 0 is when something happens to the host.
 func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.Time) (left time.Duration, isDue bool) {
 	c.mu.Lock()

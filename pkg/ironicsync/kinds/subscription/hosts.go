@@ -38,7 +38,7 @@ func (c *Controller) SecretChanged(namespace, name string) {
 	}
 }
 
-// hasReturned tells whether a host, or its BMC, is back from where it may have forgotten its
+// hasReturned reports whether a host, or its BMC, is back from where it may have forgotten its
 // subscriptions: it is registered again, perhaps with another BMC, or Ironic reaches its BMC again.
 func hasReturned(old, host *metal3.BareMetalHost) bool {
 	return isReady(host) && (!isReady(old) ||
@@ -46,7 +46,7 @@ func hasReturned(old, host *metal3.BareMetalHost) bool {
 		old.Status.GoodCredentials.Version != host.Status.GoodCredentials.Version)
 }
 
-// isReady tells whether Ironic can be asked to talk to the host's BMC.
+// isReady reports whether Ironic can be asked to talk to the host's BMC.
 func isReady(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
 	if node == nil || !lifecycle.HasOwnNode(host) || lifecycle.IsDetached(host) {

@@ -19,7 +19,7 @@ type Config[K comparable, V any] struct {
 	ObserveAll func(ctx context.Context, forOnes bool) error
 	// ErrorFor returns what the error of an observation of all keys means for a reader of one key.
 	ErrorFor func(key K, err error) error
-	// AllIsCheaper tells whether an observation of all keys is cheaper than one of each of so many
+	// AllIsCheaper reports whether an observation of all keys is cheaper than one of each of so many
 	// single keys. It is called under the lock of the Group.
 	AllIsCheaper func(ones int) bool
 

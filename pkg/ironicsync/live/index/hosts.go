@@ -170,7 +170,7 @@ func (x *Index) dueHosts(knownBefore func(*knownHost) bool) (all []Candidate) {
 	return all
 }
 
-// changesByItself tells whether the status of the node's host can change although the node does not. Ironic does not time out the
+// changesByItself reports whether the status of the node's host can change although the node does not. Ironic does not time out the
 // ramdisk of a node that it does not poll, nor the work of a conductor that has died, so lifecycle.Observe does (see
 // lifecycle.Observation.CallbackTimeout). Ironic 29.0 polls hardly any node, so those at rest must not be looked at each time.
 func changesByItself(node *ironic.Node) bool {

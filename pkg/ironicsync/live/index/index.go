@@ -150,8 +150,8 @@ func New() *Index {
 	}
 }
 
-// IsFeedTrusted tells whether reading the feed suffices for an observation of all hosts.
-// sweeping tells whether a sweep is under way in the background.
+// IsFeedTrusted reports whether reading the feed suffices for an observation of all hosts.
+// sweeping reports whether a sweep is under way in the background.
 func (x *Index) IsFeedTrusted(now time.Time, sweeping bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -162,7 +162,7 @@ func (x *Index) IsFeedTrusted(now time.Time, sweeping bool) bool {
 	return !x.swept.IsZero() && !x.doubted.After(x.swept) && x.isComplete() && now.Sub(x.swept) < x.sweepEvery()+grace
 }
 
-// IsSweepDue tells whether the next sweep should begin in the background.
+// IsSweepDue reports whether the next sweep should begin in the background.
 func (x *Index) IsSweepDue(now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -294,7 +294,7 @@ func (x *Index) indexBMC(node *ironic.Node, add bool) {
 	}
 }
 
-// isComplete tells whether reads of the feed lead on from a sweep without a gap: a sweep has ended, and
+// isComplete reports whether reads of the feed lead on from a sweep without a gap: a sweep has ended, and
 // no read of the feed that was applied since it began was truncated. x.mu is held.
 func (x *Index) isComplete() bool { return x.sweepEnded >= x.completeFrom }
 
@@ -328,7 +328,7 @@ func (x *Index) Doubt(id string, at time.Time) {
 	}
 }
 
-// Some tells whether something is so of any of the nodes.
+// Some reports whether something is so of any of the nodes.
 func (x *Index) Some(is func(*ironic.Node) bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -442,7 +442,7 @@ func (x *Index) NodeOf(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
 	return &node, seen.generation
 }
 
-// Has tells whether the node has the contents of its entry at the generation.
+// Has reports whether the node has the contents of its entry at the generation.
 func (x *Index) Has(node *ironic.Node, generation uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -450,7 +450,7 @@ func (x *Index) Has(node *ironic.Node, generation uint64) bool {
 	return seen != nil && seen.generation == generation && seen.node.SameContent(node)
 }
 
-// IsRecorded tells whether this version of the host shows its node as it is in the index at
+// IsRecorded reports whether this version of the host shows its node as it is in the index at
 // the generation.
 func (x *Index) IsRecorded(host *metal3.BareMetalHost, generation uint64) bool {
 	x.mu.Lock()
@@ -482,7 +482,7 @@ func (x *Index) SetPending(host *metal3.BareMetalHost, generation uint64) {
 	}
 }
 
-// IsPending tells whether SetPending has noted this version of the host with this generation.
+// IsPending reports whether SetPending has noted this version of the host with this generation.
 func (x *Index) IsPending(host *metal3.BareMetalHost, generation uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -510,7 +510,7 @@ func (x *Index) InventoryMissing(node *ironic.Node, now time.Time) time.Duration
 	return missing
 }
 
-// IsInventoryDue tells whether Ironic is to be asked for the inventory of the node's last inspection.
+// IsInventoryDue reports whether Ironic is to be asked for the inventory of the node's last inspection.
 func (x *Index) IsInventoryDue(node *ironic.Node, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -121,7 +121,7 @@ func (i *inspection) inspectAvailable(ctx context.Context, asked Ironic, host *m
 // controllerGrace is how long the action waits for the controller to begin the inspection.
 const controllerGrace = time.Second
 
-// awaitController tells whether the controller begins the inspection, which it shows by removing
+// awaitController reports whether the controller begins the inspection, which it shows by removing
 // the annotation. If the action and the controller both began it, Ironic could inspect the node
 // twice, because it queues requests for a locked node. If no controller is running, or it must
 // not touch the host, the result is false, and the action begins the inspection.

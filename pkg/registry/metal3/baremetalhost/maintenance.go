@@ -26,7 +26,7 @@ type maintenance struct {
 }
 
 // NewMaintenanceREST returns the storage of baremetalhosts/maintenance: POST switches maintenance
-// on or off, and GET tells whether it is on.
+// on or off, and GET reports whether it is on.
 func NewMaintenanceREST(sources Sources) rest.Storage {
 	m := &maintenance{}
 	kind := requestKind[*metal3.HostMaintenance]{

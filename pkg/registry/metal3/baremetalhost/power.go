@@ -108,7 +108,7 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	return written, err
 }
 
-// isCut tells whether the power of a machine is to be cut that may be on.
+// isCut reports whether the power of a machine is to be cut that may be on.
 func isCut(request *metal3.HostPower, node *ironic.Node) bool {
 	return powerTarget(request.Spec) == ironic.TargetPowerOff && node.PowerState != ironic.PowerOff
 }
@@ -157,7 +157,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	return store.Unavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
-// leaveToController tells whether the controller is to switch the host on, as spec.online asks for now:
+// leaveToController reports whether the controller is to switch the host on, as spec.online asks for now:
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
 // settings may be changed at a reboot only when they have been changed.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
@@ -184,7 +184,7 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 	return true, err
 }
 
-// isLeftAlone tells whether the controller does nothing with the host before a person has decided, so that what is left to it is not
+// isLeftAlone reports whether the controller does nothing with the host before a person has decided, so that what is left to it is not
 // done. The user who asks for the power of the machine is such a person.
 func isLeftAlone(host *metal3.BareMetalHost) bool {
 	hold := host.Status.Record.Hold

@@ -9,7 +9,7 @@ import (
 )
 
 // hardOffMustWait says why a hard power-off is not possible while another power-off is under way.
-// Ironic cannot cancel that one, and does not tell whether it is a soft one, for which its
+// Ironic cannot cancel that one, and does not say whether it is a soft one, for which its
 // target_power_state is "power off", too.
 const hardOffMustWait = "a power-off is under way already, perhaps a soft one, which gives the operating system some minutes to shut down; " +
 	"the power can be cut only after that, try again then"
@@ -22,7 +22,7 @@ func powerGoal(action metal3.PowerAction) ironic.PowerState {
 	return ironic.PowerOn
 }
 
-// isUnderWay tells whether Ironic is already switching the node to the power state to which the
+// isUnderWay reports whether Ironic is already switching the node to the power state to which the
 // action leads. It is always false for a reboot, because a reboot that is under way was requested
 // earlier.
 func isUnderWay(action metal3.PowerAction, node *ironic.Node) bool {
@@ -68,6 +68,6 @@ func (*power) lockedMeanwhile(ctx context.Context, asked Ironic, host *metal3.Ba
 
 // reportUnderWay sets the status of a request for which Ironic did not have to be asked.
 func reportUnderWay(request *metal3.HostPower) {
-	request.Status.Mode = "" // Ironic does not tell whether the power action under way is soft or hard
+	request.Status.Mode = "" // Ironic does not say whether the power action under way is soft or hard
 	request.Status.Message = fmt.Sprintf("Ironic was switching the host %s already", request.Spec.Action)
 }

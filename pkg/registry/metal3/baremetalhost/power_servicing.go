@@ -18,7 +18,7 @@ type UpdatePolicyGetter interface {
 	Get(ctx context.Context, namespace, name string) (*metal3.HostUpdatePolicy, error)
 }
 
-// isServicedAtReboot tells whether settings of the host, which runs something, may be changed when it
+// isServicedAtReboot reports whether settings of the host, which runs something, may be changed when it
 // is switched on. The controller does that then. It does nothing for a paused host.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
 	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !lifecycle.RunsSomething(host) {
@@ -46,7 +46,7 @@ func (p *power) requestReboot(ctx context.Context, host *metal3.BareMetalHost, n
 	})
 }
 
-// isRebootRequested tells whether requestReboot has changed the host to written.
+// isRebootRequested reports whether requestReboot has changed the host to written.
 func isRebootRequested(host, written *metal3.BareMetalHost, request *metal3.HostPower) bool {
 	return request.Spec.Action == metal3.PowerActionReboot && written != host
 }

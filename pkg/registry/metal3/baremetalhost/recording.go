@@ -27,7 +27,7 @@ type recordingREST[R request] struct {
 	recorder HostRecorder
 	// takesOver is set if the request is what proves that the node is the host's.
 	takesOver bool
-	// needsNoNode, if it is set, tells whether the request of a host is recorded whatever its node is like. The node
+	// needsNoNode, if it is set, reports whether the request of a host is recorded whatever its node is like. The node
 	// is nil then.
 	needsNoNode func(host *metal3.BareMetalHost, request R) bool
 	// change changes the status of the host according to the node and the request, and sets the

@@ -44,7 +44,7 @@ func (f *blinded) RefreshHost(context.Context, string, string) error { return f.
 
 func (f *blinded) RefreshAll(context.Context, string) error { return f.err }
 
-// isSame tells whether two are of one resourceVersion, with one status.
+// isSame reports whether two are of one resourceVersion, with one status.
 func isSame(a, b *metal3.BareMetalHost) bool {
 	return a.ResourceVersion == b.ResourceVersion && equality.Semantic.DeepEqual(a.Status, b.Status)
 }

@@ -44,7 +44,7 @@ type NodeGetter interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 }
 
-// NodeProver tells whether a node that Ironic has just returned is the host's. The status of a host, which says which node
+// NodeProver reports whether a node that Ironic has just returned is the host's. The status of a host, which says which node
 // it has, is no proof of that. What it says is for the user of the host, and reveals nothing of a node of others.
 type NodeProver interface {
 	// WhyUnproven says why nothing may be shown of the node, or done with it; empty if it is the host's.

@@ -161,7 +161,7 @@ func onlyName(options *metainternalversion.ListOptions) (string, bool) {
 	return options.FieldSelector.RequiresExactMatch("metadata.name")
 }
 
-// isHistory tells whether a list has to be served at exactly the resourceVersion that it names:
+// isHistory reports whether a list has to be served at exactly the resourceVersion that it names:
 // because resourceVersionMatch says so, because it continues an earlier list, or because it has a
 // limit and a resourceVersion but no resourceVersionMatch, which means the same for compatibility
 // with older clients.

@@ -72,7 +72,7 @@ func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 	return r.Store.Watch(ctx, options)
 }
 
-// HasStatus tells whether the kind has a status subresource.
+// HasStatus reports whether the kind has a status subresource.
 func (r *REST) HasStatus() bool { return r.kind.HasStatus }
 
 // AddTo adds the resource, and its status subresource if it has one, to the storage of an API

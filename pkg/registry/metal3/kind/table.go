@@ -62,7 +62,7 @@ func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, 
 	return table, err
 }
 
-// isPlain tells whether a text has nothing but printable ASCII and line breaks, as nearly all cells have.
+// isPlain reports whether a text has nothing but printable ASCII and line breaks, as nearly all cells have.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c > '~' || c < ' ' && c != '\n' {
