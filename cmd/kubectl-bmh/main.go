@@ -1,5 +1,3 @@
-// Command kubectl-bmh is a plugin of kubectl for BareMetalHosts: kubectl bmh. It is a client of
-// the API like any other.
 package main
 
 import (

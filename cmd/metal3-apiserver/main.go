@@ -1,5 +1,3 @@
-// Command metal3-apiserver serves BareMetalHosts as an aggregated Kubernetes API. Their spec
-// comes from etcd, and their status from OpenStack Ironic.
 package main
 
 import (

@@ -1,5 +1,3 @@
-// Package apiserver assembles the aggregated API server from its scheme, the generic API
-// server, and the API group.
 package apiserver
 
 import (

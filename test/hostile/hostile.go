@@ -1,4 +1,3 @@
-// Package hostile fills objects with text that is not harmless where it is shown.
 package hostile
 
 import (

@@ -1,4 +1,3 @@
-// Package app has the commands of kubectl bmh.
 package app
 
 import (

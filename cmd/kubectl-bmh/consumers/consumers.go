@@ -1,4 +1,3 @@
-// Package consumers finds out which Machine and which Node stand behind the consumers of hosts.
 package consumers
 
 import (

@@ -1,5 +1,3 @@
-// Package hosts puts the state of a BareMetalHost into a few words for people. It only
-// computes: it reads no clock and asks nobody.
 package hosts
 
 import (

@@ -1,4 +1,3 @@
-// Package terminal draws on terminals and reads keys from them.
 package terminal
 
 import (

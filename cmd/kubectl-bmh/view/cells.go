@@ -1,5 +1,3 @@
-// Package view draws hosts as text: tables, bars and the frames of the live view. Everything
-// in it is a function of what it is given, including the time and the size of the terminal.
 package view
 
 import (

@@ -1,5 +1,3 @@
-// Package why explains in sentences what a host is doing or waiting for, since when, and what
-// would help. It only computes: it is given everything, the time included.
 package why
 
 import (

@@ -1,5 +1,3 @@
-// Package app implements the command: its options, its configuration, and how it runs. It
-// connects storage and synchronisation, which know each other only through interfaces.
 package app
 
 import (

@@ -1,5 +1,3 @@
-// Package bmc understands BMC addresses: which Ironic driver an address asks
-// for, what that driver can do, and the driver_info that it needs.
 package bmc
 
 import (

@@ -1,5 +1,3 @@
-// Package destination decides to which addresses users may have Ironic connect: those of
-// their BMCs, those from which it fetches images, and those to which BMCs send events.
 package destination
 
 import (

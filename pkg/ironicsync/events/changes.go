@@ -1,8 +1,3 @@
-// Package events tells what happens to hosts as Kubernetes events.
-//
-//	changes.go   which events follow from a change of a host (pure)
-//	messages.go  what they say
-//	recorder.go  writes them
 package events
 
 import (

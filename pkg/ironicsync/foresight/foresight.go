@@ -1,4 +1,3 @@
-// Package foresight says of hosts that another operator manages until now what this server will refuse, hold, or do first.
 package foresight
 
 import (

@@ -1,5 +1,3 @@
-// Package hostindex keeps the BareMetalHosts of the cluster in memory, as a watch has them, and finds
-// them by what ties them to nodes, BMCs, Secrets and each other.
 package hostindex
 
 import (

@@ -1,7 +1,3 @@
-// Package lifecycle is the state machine of a BareMetalHost, as pure functions: Observe
-// (observe.go) turns what Ironic says of a host's node into the host's status, and Next
-// (plan.go) decides what to do next. Both depend on nothing but their arguments, which
-// include the time, so that they can be tested with tables.
 package lifecycle
 
 import (

@@ -1,5 +1,3 @@
-// Package limit bounds how many hosts are inspected, provisioned and
-// deprovisioned at a time, and shares what there is between namespaces.
 package limit
 
 import (

@@ -1,5 +1,3 @@
-// Package manager runs what only one replica may do at a time: it takes part in the election of the leader,
-// runs the leader's work during each term, and finds out before that whether etcd was restored from a backup.
 package manager
 
 import (

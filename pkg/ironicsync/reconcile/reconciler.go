@@ -1,5 +1,3 @@
-// Package reconcile is the leader's work: it makes Ironic follow the specs of hosts, and
-// makes changes in Ironic visible to those who watch hosts.
 package reconcile
 
 import (

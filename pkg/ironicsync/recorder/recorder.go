@@ -1,4 +1,3 @@
-// Package recorder writes what this server has done for a host, or cannot do, into the host's status.
 package recorder
 
 import (

@@ -1,5 +1,3 @@
-// Package registrar gives each host its node in Ironic: it finds or creates the node, tells Ironic how to
-// reach the BMC and which MAC addresses the machine has, and decides which host may have a node or a BMC.
 package registrar
 
 import (

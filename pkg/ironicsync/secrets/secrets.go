@@ -1,5 +1,3 @@
-// Package secrets reads the Secrets that hosts name, watches their versions, and keeps
-// the claims of hosts on those with credentials of BMCs.
 package secrets
 
 import (

@@ -1,5 +1,3 @@
-// Package ironic serves this server's own group: the Ironics that it uses beside that of its flags, and what is
-// in them beside the hosts. Nothing that an Ironic says is stored: it is asked at each request.
 package ironic
 
 import (

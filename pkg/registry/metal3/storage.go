@@ -1,4 +1,3 @@
-// Package metal3 defines the storage of each resource of the group metal3.io.
 package metal3
 
 import (

@@ -1,4 +1,3 @@
-// Package storetest has tests use stores in a real etcd.
 package storetest
 
 import (

@@ -1,4 +1,3 @@
-// Package line has a TCP proxy that holds up, loses, delays or refuses what two programs say to each other.
 package line
 
 import (

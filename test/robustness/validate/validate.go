@@ -1,4 +1,3 @@
-// Package validate judges the records of test/robustness. Each of its rules is a pure function of a record.
 package validate
 
 import (

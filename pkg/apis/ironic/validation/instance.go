@@ -1,4 +1,3 @@
-// Package validation validates the kinds of the group ironic.metal3-apiserver.io.
 package validation
 
 import (

@@ -1,4 +1,3 @@
-// Package install registers the metal3.io API group with the server's scheme.
 package install
 
 import (

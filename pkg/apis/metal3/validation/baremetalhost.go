@@ -1,5 +1,3 @@
-// Package validation validates the objects of the group and the requests for actions. Its
-// rules are those of the Bare Metal Operator's schemas and admission webhooks, and of meaning.go.
 package validation
 
 import (

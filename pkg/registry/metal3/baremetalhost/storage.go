@@ -1,7 +1,3 @@
-// Package baremetalhost serves the resource baremetalhosts and its subresources.
-//
-// How a read is served is in storage.go: the recorded status is refreshed, and then the standard
-// store answers.
 package baremetalhost
 
 import (

@@ -1,5 +1,3 @@
-// Package firmware serves HostFirmwareSettings and HostFirmwareComponents, which are brought up to
-// date with Ironic before they are read.
 package firmware
 
 import (

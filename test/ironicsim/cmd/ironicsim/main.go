@@ -1,4 +1,3 @@
-// Command ironicsim runs a simulated Ironic on 127.0.0.1 until it is stopped.
 package main
 
 import (

@@ -1,0 +1,4 @@
+// Package terminal draws on terminals and reads keys from them.
+//
+// It knows nothing of hosts. What is drawn comes from the package view.
+package terminal

@@ -1,0 +1,2 @@
+// Package install registers the metal3.io API group with the server's scheme.
+package install

@@ -1,0 +1,6 @@
+// Package secrets reads the Secrets that hosts name, watches their versions, and keeps
+// the claims of hosts on those with credentials of BMCs.
+//
+// It knows nothing of Ironic's client. Start reading in secrets.go; claim.go marks a Secret as a host's,
+// letgo.go and gone.go give it back, and copy.go is about the Secrets of HostClaims.
+package secrets

@@ -1,0 +1,9 @@
+// Package baremetalhost serves the resource baremetalhosts and its subresources.
+//
+// How a read is served is in storage.go: the recorded status is refreshed, and then the standard
+// store answers.
+//
+// There is a file for each action, with action.go and recording.go for what they share; sources.go declares
+// what they need of the engine, which may not be imported. strategy.go decides who may write what, and
+// epoch.go refuses what a later version has recorded.
+package baremetalhost

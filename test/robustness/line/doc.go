@@ -1,0 +1,2 @@
+// Package line has a TCP proxy that holds up, loses, delays or refuses what two programs say to each other.
+package line
