@@ -31,7 +31,7 @@ func TestRetry(t *testing.T) {
 	}
 	atOnce, ordered := was, was
 	atOnce.ErrorCount = 0
-	ordered.ErrorCount, ordered.Message = 0, "the host was to be tried again now already"
+	ordered.ErrorCount, ordered.Message = 0, "the host was already due to be tried again"
 	tests := []struct {
 		name   string
 		body   string // {} by default

@@ -58,7 +58,7 @@ func TestTakeoverOfHostLikeAnother(t *testing.T) {
 		h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "why it is held", Other: "b"}
 	})
 	got := s.do(t, "POST", hostsPath+"/sled-1/takeover", `{"spec":{"nodeUUID":"`+before.Status.Provisioning.ID+`"}}`)
-	if body := string(got.body); got.code != 201 || !strings.Contains(body, "counts as another one") || strings.Contains(body, `"confirmed"`) {
+	if body := string(got.body); got.code != 201 || !strings.Contains(body, "counts as a different one") || strings.Contains(body, `"confirmed"`) {
 		t.Errorf("HTTP %d: %s", got.code, body)
 	}
 }

@@ -45,8 +45,8 @@ three seconds after that. The exit code is 1 if the session was ended by anythin
 			return s.console(cmd.Context(), args[0], force, share)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "Take the console over from who uses it")
-	cmd.Flags().BoolVar(&share, "share", false, "Let others join, or join who shares")
+	cmd.Flags().BoolVar(&force, "force", false, "Take the console over from whoever uses it")
+	cmd.Flags().BoolVar(&share, "share", false, "Let others join, or join a shared session")
 	return cmd
 }
 

@@ -77,7 +77,7 @@ A line with a mistake is reported with its number and does not stop the others; 
 	c.print.AddFlags(cmd)
 	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An inventory in CSV, YAML or JSON, or a manifest of BareMetalHosts; - is stdin")
 	cmd.Flags().StringVar(&c.dryRun, "dry-run", dryRunNone, "none, client (only print), or server (the server checks everything and stores nothing)")
-	cmd.Flags().BoolVar(&c.conflicts, "force-conflicts", false, "Take over fields that somebody else has set")
+	cmd.Flags().BoolVar(&c.conflicts, "force-conflicts", false, "Take over fields that another user or program has set")
 	for i := range inventory.Fields {
 		field := &inventory.Fields[i]
 		switch {

@@ -49,7 +49,7 @@ func newIronicsCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ironics",
 		GroupID: groupSee,
-		Short:   "Tell of several Ironics which answer, which hosts they have, and what would help",
+		Short:   "Show which of several Ironics answer, which hosts they have, and what would help",
 		Long: `Tells of each IronicInstance (ironicinstances.ironic.metal3-apiserver.io) whether the server can use it and its
 Ironic answers, which hosts have their nodes in it, and what would help. The Ironic of the server's flags is not
 among them. It needs the cluster role metal3-ironics-editor.`,

@@ -99,7 +99,7 @@ func (s *Server) openSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !isEqual(request.Link, s.session.token) {
-		refuse(w, http.StatusForbidden, "this link is not of this kubectl bmh ui")
+		refuse(w, http.StatusForbidden, "this link is from another run of kubectl bmh ui")
 		return
 	}
 	s.session.mu.Lock()

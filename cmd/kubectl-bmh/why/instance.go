@@ -139,7 +139,7 @@ func instanceHelp(instance *ironicapi.IronicInstance, accepted, reachable *metav
 	case accepted.Reason == ironicapi.SecretNotFoundReason:
 		return []string{fmt.Sprintf("Create the Secret %s in the namespace of the server, or permit the server to read it there.", secret)}
 	case accepted.Reason == ironicapi.SameEndpointReason:
-		return []string{"Only one IronicInstance can be of an Ironic. Correct the endpoint of the one that has the wrong one, or delete the one that has no hosts: " + edit}
+		return []string{"An Ironic can have only one IronicInstance. Correct the endpoint that is wrong, or delete the IronicInstance that has no hosts: " + edit}
 	case accepted.Status != metav1.ConditionTrue && secret != "":
 		return []string{fmt.Sprintf("Correct the Secret %s in the namespace of the server, or the spec: %s", secret, edit)}
 	case accepted.Status != metav1.ConditionTrue:
@@ -153,5 +153,5 @@ func instanceHelp(instance *ironicapi.IronicInstance, accepted, reachable *metav
 	if endpoint := cmp.Or(instance.Spec.Endpoint, instance.Status.Endpoint); endpoint != "" {
 		address = endpoint
 	}
-	return []string{fmt.Sprintf("Check that Ironic runs, that %s is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has who signed its certificate. It goes on by itself when Ironic is back.", address)}
+	return []string{fmt.Sprintf("Check that Ironic runs, that %s is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has the authority that signed its certificate. It goes on by itself when Ironic is back.", address)}
 }

@@ -63,7 +63,7 @@ func TestExplainInstance(t *testing.T) {
 			[]string{
 				"room-b has not answered for 4m (Unreachable): connection refused.",
 				"117 hosts have their nodes in it: 117 provisioned. They were last observed 4m ago, and nothing is done for them until Ironic answers.",
-				"Check that Ironic runs, that https://b is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has who signed its certificate. It goes on by itself when Ironic is back.",
+				"Check that Ironic runs, that https://b is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has the authority that signed its certificate. It goes on by itself when Ironic is back.",
 			},
 		},
 		"away, and its Ironic object is not ready": {
@@ -76,7 +76,7 @@ func TestExplainInstance(t *testing.T) {
 				"room-b has not answered for 4m (Unreachable): timeout.",
 				"Its Ironic object is not ready (DeploymentInProgress): no pods.",
 				"2 hosts have their nodes in it. What is shown was recorded earlier, and nothing is done for them.",
-				"Check that Ironic runs, that https://ironic.metal3-system.svc is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has who signed its certificate. It goes on by itself when Ironic is back.",
+				"Check that Ironic runs, that https://ironic.metal3-system.svc is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has the authority that signed its certificate. It goes on by itself when Ironic is back.",
 			},
 		},
 		"no Ironic object": {
@@ -101,7 +101,7 @@ func TestExplainInstance(t *testing.T) {
 			[]string{
 				"room-b has not answered for 4m (Unreachable): timeout.",
 				"2 hosts have their nodes in it. What is shown was recorded earlier, and nothing is done for them.",
-				"Check that Ironic runs, that the cloud west is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has who signed its certificate. It goes on by itself when Ironic is back.",
+				"Check that Ironic runs, that the cloud west is where it is, that the pods of metal3-apiserver may connect to it, and, for https, that spec.caBundle has the authority that signed its certificate. It goes on by itself when Ironic is back.",
 			},
 		},
 		"wrong password": {
@@ -146,7 +146,7 @@ func TestExplainInstance(t *testing.T) {
 			ironicapi.IronicInstanceStatus{Conditions: unusable("SameEndpoint", `this is the endpoint of IronicInstance "a", too`)},
 			[]string{
 				`room-b has not been usable for 4m (SameEndpoint): this is the endpoint of IronicInstance "a", too.`, "No host has its node in it.",
-				"Only one IronicInstance can be of an Ironic. Correct the endpoint of the one that has the wrong one, or delete the one that has no hosts: " + edit,
+				"An Ironic can have only one IronicInstance. Correct the endpoint that is wrong, or delete the IronicInstance that has no hosts: " + edit,
 			},
 		},
 		"just created": {

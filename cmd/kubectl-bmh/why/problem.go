@@ -20,7 +20,7 @@ func (e *explanation) blocks() {
 		if value != "" {
 			by = " by " + value
 		}
-		e.explain("It is paused%s: nothing is done with it until the annotation %s is removed. Who has set it usually removes it again.", by, metal3.PausedAnnotation)
+		e.explain("It is paused%s: nothing is done with it until the annotation %s is removed. Whoever has set it usually removes it again.", by, metal3.PausedAnnotation)
 	}
 	ironic := e.host.Status.Ironic
 	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
@@ -130,22 +130,22 @@ func (e *explanation) heldHelp(reason string) string {
 	case metal3.NodeOfAnotherHostReason:
 		return "Another host owns the node in Ironic. Delete the one that is wrong. Nobody can confirm the node for this one while the other one has it."
 	case metal3.NodeOfAnotherClusterReason:
-		return "The server of another cluster has marked the node. Take the host away there first. " + confirm +
-			fmt.Sprintf(". If this cluster was built anew in place of that one, so are the others: kubectl bmh takeover --all -n %s shows what is known of each, and asks once", e.host.Namespace)
+		return "The server of another cluster has marked the node. Remove the host from that cluster first. " + confirm +
+			fmt.Sprintf(". If this cluster replaces that one, its other hosts are held, too: kubectl bmh takeover --all -n %s shows what is known of each, and asks once", e.host.Namespace)
 	case metal3.AnotherBMCReason:
-		return "Ironic talks to another BMC for the node than spec.bmc.address says, or does not tell which. Correct the one that is wrong. " + confirm
+		return "Ironic reaches the node through another BMC than spec.bmc.address, or does not say through which one. Correct the address that is wrong. " + confirm
 	case metal3.BMCInUseReason:
 		return "Delete the host, or the node in Ironic, that is too many, or correct its address. " + confirm
 	case metal3.DeploymentGoneReason:
 		if e.ironicState() == "active" {
-			return "Who may act in Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, only that has to be confirmed: " + e.command("takeover") +
+			return "Another user of Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, you only have to confirm that: " + e.command("takeover") +
 				" (which takes the role metal3-baremetalhosts-takeover). To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec."
 		}
-		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec. " + confirm
+		return "Another user of Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log has the request, and `openstack baremetal node history list` may name the user. To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec. " + confirm
 	case metal3.AnotherDeploymentReason:
 		return "Somebody has deployed something else on the machine, perhaps an operator in Ironic for this very host, and the server does not wipe that. " + confirm
 	case metal3.AnotherIronicReason:
-		return "The address of the host's Ironic leads to one with the nodes of others only. An administrator puts it right: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
+		return "The address of the host's Ironic leads to an Ironic that has none of this server's nodes, but others. An administrator has to correct it: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
 	case metal3.StatusUnreadableReason:
 		return fmt.Sprintf("The host brings along a status that cannot be read: compare its annotation %s with the status in the cluster from which it comes.", metal3.StatusAnnotation)
 	case metal3.NodeInMaintenanceReason:

@@ -139,10 +139,10 @@ func (e *explanation) state() {
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
 	if asked := host.Status.Record.Asked; asked != nil && (asked.ProvisionState == e.ironicState() || asked.Times > 1) {
-		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), e.left(asked.At.Time))
+		e.say("Ironic was asked to make the node %s %s, and has not been seen to do it. It still may, so nothing that this would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
 	if asked := host.Status.Record.AskedPower; asked != nil && host.Spec.Online && !host.Status.PoweredOn {
-		e.say("Ironic was asked for %q %s, and it is not known what became of that. It may still do it, so the machine is not switched on for another %s.", asked.Target, e.ago(asked.At.Time), e.left(asked.At.Time))
+		e.say("Ironic was asked for %q %s, and has not been seen to do it. It still may, so the machine is not switched on for another %s.", asked.Target, e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
 }
 
@@ -217,7 +217,7 @@ func (e *explanation) deletion() string {
 	switch {
 	case len(others) > 0 && !slices.Contains(e.host.Finalizers, metal3.BareMetalHostFinalizer):
 		e.isExplained = true
-		return "It is gone from Ironic, and waits for who has set " + strings.Join(others, ", ") + " in metadata.finalizers to remove that."
+		return "It is gone from Ironic, and waits until whoever has set " + strings.Join(others, ", ") + " in metadata.finalizers removes it."
 	case ironic == nil:
 		return "It is about to go: Ironic has no node of it."
 	}

@@ -191,7 +191,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed.",
-				"Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. " +
+				"Another user of Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log has the request, and `openstack baremetal node history list` may name the user. " +
 					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec. " +
 					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover)",
 			},
@@ -201,7 +201,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"The server has held it back for 2m: The node was deployed or rebuilt by somebody else.",
-				"Who may act in Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, only that has to be confirmed: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover). " +
+				"Another user of Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, you only have to confirm that: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover). " +
 					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec.",
 			},
 		},
@@ -265,7 +265,7 @@ func TestExplain(t *testing.T) {
 		},
 		"deleted, somebody else's finalizer": {
 			Facts{Host: host(metal3.StateDeleting, deleted, func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} })},
-			[]string{"worker-0 is being deleted for 3m. It is gone from Ironic, and waits for who has set example.com/x in metadata.finalizers to remove that."},
+			[]string{"worker-0 is being deleted for 3m. It is gone from Ironic, and waits until whoever has set example.com/x in metadata.finalizers removes it."},
 		},
 		"detached": {
 			Facts{Host: host(metal3.StateProvisioned, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached })},
@@ -277,7 +277,7 @@ func TestExplain(t *testing.T) {
 			})},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
-				"It is paused by metal3.io/capm3: nothing is done with it until the annotation baremetalhost.metal3.io/paused is removed. Who has set it usually removes it again.",
+				"It is paused by metal3.io/capm3: nothing is done with it until the annotation baremetalhost.metal3.io/paused is removed. Whoever has set it usually removes it again.",
 			},
 		},
 		"maintenance": {
@@ -476,7 +476,7 @@ func TestAskedWithoutAnswer(t *testing.T) {
 
 // TestPowerAskedWithoutAnswer: a machine that is not switched on, because its power could be cut at once, says so.
 func TestPowerAskedWithoutAnswer(t *testing.T) {
-	const told = `Ironic was asked for "power off" 40s ago, and it is not known what became of that. It may still do it, so the machine is not switched on for another 3m20s.`
+	const told = `Ironic was asked for "power off" 40s ago, and has not been seen to do it. It still may, so the machine is not switched on for another 3m20s.`
 	h := host(metal3.StateProvisioned, ironic("active"))
 	h.Status.PoweredOn = false
 	h.Status.Record.AskedPower = &metal3.AskedPower{Target: "power off", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}

@@ -47,7 +47,7 @@ func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case node.Maintenance:
 		return fmt.Errorf("its node is in maintenance, in which Ironic does not clean: %s", node.MaintenanceReason)
 	case node.ProvisionState != ironic.Manageable && node.ProvisionState != ironic.Available:
-		return fmt.Errorf("Ironic is not done with it (%s)", node.ProvisionState)
+		return fmt.Errorf("Ironic is still working on it (%s)", node.ProvisionState)
 	}
 	return nil
 }

@@ -284,8 +284,8 @@ func maintenanceMessage(node metal3.IronicStatus) string {
 		firstOf(node.MaintenanceReason, "no reason was given"))
 }
 
-const ownParentMessage = "A PATCH has made Ironic take the node for its own parent, a defect of Ironic 29.0.5, and Ironic no longer looks at its power: " +
-	"poweredOn is what the last power action left. Upgrade Ironic and clear parent_node there."
+const ownParentMessage = "A PATCH has made the node its own parent, which is a defect of Ironic 29.0.5. Ironic no longer reads its power state, " +
+	"so poweredOn shows what the last power action has set. Upgrade Ironic, and clear the node's parent_node there."
 
 // healthyValue returns the value of the condition Healthy for the health that Ironic last reported.
 func healthyValue(health string) conditionValue {
@@ -319,10 +319,10 @@ func awaitedRequest(status *metal3.BareMetalHostStatus) string {
 	switch {
 	case node == nil:
 	case asked != nil && asked.NodeUUID == node.UUID && awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)) != "":
-		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, of which it is not known what became: %s before %s, when it counts as lost",
+		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, whose outcome is not known: %s before %s, when it counts as lost",
 			asked.Target, awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)), endOf(asked.At))
 	case power != nil && power.NodeUUID == node.UUID && power.Times > 1:
-		return fmt.Sprintf("Ironic may still carry out an earlier request for %q, of which it is not known what became: the machine is not switched on before %s, when it counts as lost", power.Target, endOf(power.At))
+		return fmt.Sprintf("Ironic may still carry out an earlier request for %q, whose outcome is not known: the machine is not switched on before %s, when it counts as lost", power.Target, endOf(power.At))
 	}
 	return ""
 }

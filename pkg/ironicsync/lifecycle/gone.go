@@ -145,12 +145,12 @@ func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment
 	case isRescue(state):
 		what = "rescued, and does not run what was deployed until it is unrescued"
 	case state == ironic.Deploying, state == ironic.DeployWait, state == ironic.DeployHold, state == ironic.DeployFail:
-		what = "deployed or rebuilt by somebody else"
+		what = "deployed or rebuilt by another user of Ironic"
 	}
 	since := gone.Since.UTC().Format(time.RFC3339)
-	found := fmt.Sprintf("Node %s was found %q at %s, although nobody has asked this server for that: it is %s", status.Provisioning.ID, gone.ProvisionState, since, what)
+	found := fmt.Sprintf("Node %s was found in the state %q at %s, which this server has not requested: it was %s", status.Provisioning.ID, gone.ProvisionState, since, what)
 	if gone.ProvisionState == "" {
-		found = fmt.Sprintf("By %s, Ironic had lost node %s, or somebody had undeployed it, while the image was written again: what its disks have now is not known", since, status.Provisioning.ID)
+		found = fmt.Sprintf("By %s, while the image was being written again, Ironic had lost node %s or somebody had undeployed it: what is on its disks is not known", since, status.Provisioning.ID)
 	}
 	message := found + ". It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover"
 	switch saved := &status.Provisioning; {

@@ -111,5 +111,5 @@ func untilKnown(s Situation, step Step) Step {
 }
 
 // nodesUnknown is for the users of hosts whose machines are not interrupted meanwhile.
-const nodesUnknown = "Ironic has not told for more than a minute which nodes it has, or never since this server leads. " +
-	"Another of them may have the BMC of this host, so the machine is not deployed, cleaned, inspected or switched off before that is known"
+const nodesUnknown = "The server has not been able to list Ironic's nodes for more than a minute, or since it began to lead. " +
+	"Another node may have the BMC of this host, so the machine is not deployed, cleaned, inspected or switched off until they are listed"

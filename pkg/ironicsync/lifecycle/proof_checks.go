@@ -44,7 +44,7 @@ func lostSinceBackup(s Situation, _ Step) *contradiction {
 	if !isLostSinceBackup(s.Host, s.node) {
 		return nil
 	}
-	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host was restored from a backup in which its deployment was still to be undone. Ironic does not have that deployment any more: it may have been undone since, and the machine given to another user. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
 }
 
 // anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
@@ -56,7 +56,7 @@ func anotherIronic(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherIronicReason, anything: true, message: fmt.Sprintf(
-		"Ironic has no node of this host, nor of any other host that was registered in it, and it has nodes of others: its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Put the address right (the server's flags, or spec.endpoint of the IronicInstance). If it is the right one, and has lost its database, create a node with the name %q and the address of the host's BMC in it: all hosts are registered again then. To let this host go without its machine being touched, detach it",
+		"Ironic has neither the node of this host nor that of any other host that was registered in it, but it has other nodes. Its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Correct the address (the server's flags, or spec.endpoint of the IronicInstance). If the address is right, and this Ironic has lost its database, create a node in it with the name %q and the address of the host's BMC: all hosts are then registered again. To let this host go without its machine being touched, detach it",
 		NodeName(host))}
 }
 
@@ -76,7 +76,7 @@ func othersMaintenance(s Situation, step Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.NodeInMaintenanceReason, message: fmt.Sprintf(
-		"The host is being deleted, and node %s is in maintenance, for which somebody has asked (%q). Undeploying it would cut the power, and Ironic does not answer the ramdisk of such a node, so that it would not be cleaned. End the maintenance; or detach the host, which is then deleted without touching the machine",
+		"The host is being deleted, but somebody has put node %s into maintenance (%q). Undeploying it now would cut the power, and it would not be cleaned, because Ironic does not answer the ramdisk of a node in maintenance. End the maintenance; or detach the host, which is then deleted without touching the machine",
 		s.node.UUID, s.node.MaintenanceReason)}
 }
 
@@ -100,7 +100,7 @@ func sharedMachine(s Situation, _ Step) *contradiction {
 func shared(s Situation) *contradiction {
 	if s.OtherNodes.Exist {
 		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
-			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+			"Ironic has another node with the BMC at %q, through which somebody may use the machine. The machine is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
 			s.node.BMC, s.node.UUID)}
 	}
 	if c := sameMachine(s); c != nil {
@@ -122,7 +122,7 @@ func sameMachine(s Situation) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.BMCInUseReason, other: s.SameMachine.Host, message: s.SameMachine.Message +
-		", so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
+		", so somebody may use the machine through another BMC address. The machine is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
 }
 
 // The words of these two are compared with what is recorded of a host: other words would let a host go that is held.
@@ -145,7 +145,7 @@ func reservation(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is reserved with instance_uuid %q, which this server has not set: somebody else uses Ironic to deploy the node. It is not deployed, cleaned, inspected or switched off. Have its user release it, or remove its instance_uuid in Ironic; to have it treated as this host's, confirm it with the subresource takeover",
+		"Node %s is reserved: its instance_uuid is %q, which this server has not set, so another user of Ironic seems to be about to deploy it. The machine is not deployed, cleaned, inspected or switched off. Have its user release it, or remove its instance_uuid in Ironic; to have it treated as this host's, confirm it with the subresource takeover",
 		s.node.UUID, s.node.InstanceUUID)}
 }
 
@@ -154,7 +154,7 @@ func anotherDeployment(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		"Node %s is %s with instance_uuid %q, but this host's status is about %s: another user of Ironic has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID, describeDeployment(s.Host))}
 }
 
@@ -164,7 +164,7 @@ func namelessDeployment(s Situation, step Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status is about. The machine is not undeployed or cleaned. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status says. The machine is not undeployed or cleaned. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
 		s.node.UUID, s.node.ProvisionState)}
 }
 
@@ -174,7 +174,7 @@ func foundDeployment(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s with instance_uuid %q, by somebody else, and the image in the spec was not written to it by this server. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
+		"Node %s is %s with instance_uuid %q: another user of Ironic has deployed it, and this server has not written the image in the spec to it. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID)}
 }
 

@@ -89,7 +89,7 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case goneDeployment(status) != nil && !node.ProvisionState.IsInTransit() && node.ProvisionState != ironic.Active:
 		return fmt.Errorf("Ironic has its node in the state %q, and can deploy only one that is available without cleaning it first: bring it there with `openstack baremetal node provide`, which cleans it unless automated_clean is false, or remove the image from the spec and set it again", node.ProvisionState)
 	case node.ProvisionState != ironic.Active:
-		return fmt.Errorf("Ironic is not done with it (%s), or does not take it for deployed", node.ProvisionState)
+		return fmt.Errorf("Ironic is still working on it (%s), or does not count it as deployed", node.ProvisionState)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestRequestRebuild(t *testing.T) {
 		"paused":                 {host: annotated(metal3.PausedAnnotation, ""), want: "paused"},
 		"to be detached":         {host: annotated(metal3.DetachedAnnotation, ""), want: "detached"},
 		"held":                   {host: func(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: metal3.RestoredReason, Message: "a backup"}) }, want: "a backup"},
-		"another deployment":     {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "somebody else has deployed"},
+		"another deployment":     {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "another user of Ironic has deployed"},
 		"another BMC":            {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
 		"nothing recorded": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Provisioning.Image, h.Spec.Image = metal3.Image{}, nil
@@ -143,7 +143,7 @@ func TestNextOfRebuild(t *testing.T) {
 				t.Errorf("in the state %s, the deployment is gone: %t, want %t", step.State, gone, test.gone)
 			}
 			if test.gone {
-				if next := nextOf(planned(host, node)); next.Do != Hold || next.Reason != metal3.DeploymentGoneReason || !strings.Contains(next.Message, "while the image was written again") {
+				if next := nextOf(planned(host, node)); next.Do != Hold || next.Reason != metal3.DeploymentGoneReason || !strings.Contains(next.Message, "while the image was being written again") {
 					t.Errorf("then %s: %s", next, next.Message)
 				}
 			}

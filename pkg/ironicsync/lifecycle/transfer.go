@@ -79,7 +79,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case node.Maintenance:
 		return fmt.Errorf("its node is in maintenance, which would not go with it: end that first (%s)", firstOf(node.MaintenanceReason, "no reason is given"))
 	case !isAtRest(host, node):
-		return fmt.Errorf("Ironic is not done with it (%s, target power state %q): wait until it is", node.ProvisionState, string(node.TargetPowerState))
+		return fmt.Errorf("Ironic is still working on it (%s, target power state %q): wait until that has ended", node.ProvisionState, string(node.TargetPowerState))
 	}
 	return nil
 }

@@ -43,13 +43,13 @@ func TestRequestTransfer(t *testing.T) {
 		"service requested": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{NodeUUID: h.Status.Provisioning.ID}}
 		}, want: "status.record.servicing"},
-		"another deployment":       {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "somebody else has deployed"},
+		"another deployment":       {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "another user of Ironic has deployed"},
 		"another BMC":              {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
 		"maintenance":              {node: func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "a disk" }, want: "a disk"},
 		"servicing":                {node: func(n *ironic.Node) { n.ProvisionState = ironic.Servicing }, want: "servicing"},
 		"rescue":                   {node: func(n *ironic.Node) { n.ProvisionState = ironic.Rescue }, want: "rescue"},
 		"being switched":           {node: func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOff }, want: "power off"},
-		"locked":                   {node: func(n *ironic.Node) { n.Reservation = "conductor" }, want: "not done"},
+		"locked":                   {node: func(n *ironic.Node) { n.Reservation = "conductor" }, want: "still working"},
 		"available, not adoptable": {host: withState(metal3.StateAvailable), node: func(n *ironic.Node) { n.ProvisionState = ironic.CleanFail }, want: "clean failed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,9 +78,9 @@ func contradictionFor(host *metal3.BareMetalHost, node *Node, reason string) *co
 	case reason == metal3.NodeOfAnotherClusterReason:
 		c.message = fmt.Sprintf("Node %s is marked as that of a host in another cluster, whose server uses the same Ironic. If that cluster does not manage the machine any more, confirm the node with the subresource takeover", id)
 	case isMarkedAs(host, node) && !node.BMC.IsZero(): // it may be seen
-		c.message = fmt.Sprintf("Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover", id, node.BMC)
+		c.message = fmt.Sprintf("Ironic reaches node %s through the BMC at %q, which is neither spec.bmc.address nor the one that this server has told Ironic. The node may be in use for another machine. Correct driver_info in Ironic or spec.bmc.address, or confirm the node with the subresource takeover", id, node.BMC)
 	default:
-		c.message = fmt.Sprintf("Ironic reaches node %s through a BMC that is neither spec.bmc.address nor what this server has told Ironic, or does not say through which, and the node was not made for this host: somebody else may use it for another machine. Correct spec.bmc.address, or put driver_info right in Ironic, or confirm the node with the subresource takeover", id)
+		c.message = fmt.Sprintf("Ironic reaches node %s through a BMC that is neither spec.bmc.address nor the one that this server has told Ironic, or does not say through which one, and the node was not created for this host. The node may be in use for another machine. Correct spec.bmc.address or driver_info in Ironic, or confirm the node with the subresource takeover", id)
 	}
 	return c
 }

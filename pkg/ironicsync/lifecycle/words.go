@@ -34,9 +34,9 @@ func heldLead(reason string) string {
 	case metal3.AnotherBMCReason:
 		return "The node in Ironic may have another BMC than the host."
 	case metal3.BMCInUseReason:
-		return "Somebody else may be using the machine."
+		return "Another host or node may be using the machine."
 	case metal3.AnotherDeploymentReason:
-		return "Somebody else has deployed the node in Ironic, or has reserved it."
+		return "Another user of Ironic may have deployed or reserved the node."
 	case metal3.AnotherIronicReason:
 		return "Ironic has none of the nodes of this server."
 	case metal3.NodeInMaintenanceReason:

@@ -61,7 +61,7 @@ func TestSlowListIsTold(t *testing.T) {
 		w.start(0)
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(30*time.Second, "it says what it waits for", func() bool {
-			return condition(w.host(), metal3.StepFailedCondition) == metal3.RequestFailedReason && strings.Contains(w.host().Status.ErrorMessage, "which nodes it has")
+			return condition(w.host(), metal3.StepFailedCondition) == metal3.RequestFailedReason && strings.Contains(w.host().Status.ErrorMessage, "list Ironic's nodes")
 		})
 		if n := w.ironic.count("deleted"); n != 0 {
 			t.Error("undeployed before the other nodes are known")

@@ -63,7 +63,7 @@ func (i *indicator) read(ctx context.Context, asked Ironic, host *metal3.BareMet
 func (i *indicator) list(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node) ([]ironic.Indicator, error) {
 	lights, err := asked.ListIndicators(ctx, node.UUID)
 	if ironic.IsIndicatorNameless(err) {
-		return nil, conflict(host, errors.New("Ironic cannot list the lights, because the BMC gives a part of the machine that has one no UUID"))
+		return nil, conflict(host, errors.New("Ironic cannot list the lights, because the BMC reports a part of the machine with a light, but without a UUID"))
 	}
 	return lights, i.sources.bmcError(host, err, "")
 }

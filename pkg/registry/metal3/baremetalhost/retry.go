@@ -71,7 +71,7 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	case counted:
 		previous.Message = "the host is tried again now, and its errors are counted from 0"
 	default:
-		previous.Message = "the host was to be tried again now already"
+		previous.Message = "the host was already due to be tried again"
 	}
 	return previous
 }

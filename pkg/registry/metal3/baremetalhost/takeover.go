@@ -41,7 +41,7 @@ func NewTakeoverREST(sources Sources, recorder HostRecorder) rest.Storage {
 				return conflict(host, err)
 			}
 			if held != nil && held.Other != "" {
-				takeover.Status.Message = "its machine counts as another one than that of the host for which it was held, from now on"
+				takeover.Status.Message = "from now on, its machine counts as a different one from that of the host for which it was held"
 				return nil
 			}
 			takeover.Status.Confirmed = host.Status.Record.Takeover

@@ -140,7 +140,7 @@ func (s *session) run(ctx context.Context) {
 		case <-ctx.Done():
 			s.end("the server is being stopped; connect again")
 		case <-s.claim.Lost():
-			s.end("somebody else has taken over the console, or the claim of it could not be kept")
+			s.end("another user has taken over the console, or this server could not keep its claim on it")
 		}
 	})
 	defer watching.Wait()
