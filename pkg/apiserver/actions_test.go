@@ -48,7 +48,7 @@ func testGetPower(t *testing.T, s *server) {
 	}
 }
 
-// testConcurrentSpec checks that what somebody else writes to the host during an action is not
+// testConcurrentSpec checks that what another client writes to the host during an action is not
 // lost, whatever Ironic answers.
 func testConcurrentSpec(t *testing.T, s *server) {
 	for name, happens := range map[string]interference{"accepted": none, "refused": setState(ironic.Cleaning), "unanswered": breakConnection} {
@@ -64,7 +64,7 @@ func testConcurrentSpec(t *testing.T, s *server) {
 			s.do(t, "POST", hostsPath+"/"+name+"/power", `{"spec":{"action":"off","mode":"hard"}}`)
 			host := s.recorded(t, name)
 			if host.Spec.Online || host.Spec.Description != "mine" || host.Labels["rack"] != "1" {
-				t.Errorf("the write of somebody else is lost: %+v %v", host.Spec, host.Labels)
+				t.Errorf("the write of another client is lost: %+v %v", host.Spec, host.Labels)
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func TestTakeoverOfHostLikeAnother(t *testing.T) {
 	}
 }
 
-// TestActionsOnMachineOfAnother: a host whose node may lead to a machine of somebody else
+// TestActionsOnMachineOfAnother: a host whose node may lead to the machine of another host
 // gets no access to it, and one that runs something unexpected can be switched by hand.
 func TestActionsOnMachineOfAnother(t *testing.T) {
 	s := startServer(t, true)

@@ -42,7 +42,7 @@ func (n *Node) IsNotPolled() bool { return n.IsOwnParent() }
 // PowerSupplyKey in driver_info says that the node has a power supply of its own. It keeps 29.0.5 from locking
 // a node that is its own parent a second time to switch it on, which fails; without a parent, it means
 // nothing. Each PATCH of this server brings it along where Quirks.PatchMakesOwnParent is set. A node that
-// somebody else has PATCHed gets it when switching it on has failed.
+// another client has PATCHed gets it when switching it on has failed.
 const PowerSupplyKey = "has_dedicated_power_supply"
 
 // IsLockedByItself reports whether Ironic could not switch on a node that is its own parent: it locks the node

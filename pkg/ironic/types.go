@@ -224,7 +224,7 @@ type Changes struct {
 func NodeName(namespace, name string) string { return namespace + "~" + name }
 
 // IsAnothers reports whether the node was made for another name or namespace. Who may
-// write a host could otherwise have it point at the machine of somebody else.
+// write a host could otherwise have it point at the machine of another host.
 func (n *Node) IsAnothers(namespace, name string) bool {
 	return IsNameOfAnother(n.Name, namespace, name)
 }

@@ -55,7 +55,7 @@ func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit fu
 	return forbidden, nil
 }
 
-// forEachMetadata lists a resource, and begins again if somebody else wrote one of its objects before visit did: an
+// forEachMetadata lists a resource, and begins again if another client wrote one of its objects before visit did: an
 // object that visit has been at needs nothing more. (To get just that object would need a permission to get Secrets.)
 func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {

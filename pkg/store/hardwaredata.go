@@ -27,7 +27,7 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 		if _, err := d.Create(ctx, created); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// Somebody else has created the object in the meantime: replace its spec.
+		// Another client has created the object in the meantime: replace its spec.
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func (h *Hosts) Change(ctx context.Context, namespace, name string, dryRun bool,
 }
 
 // ChangeHost changes a host as a PUT to store would, with validation. change is called with the
-// latest version of the host, and again if somebody else writes the host in between. If mutate is
+// latest version of the host, and again if another client writes the host in between. If mutate is
 // not nil, it is called with the result of change.
 func ChangeHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error,
 	mutate rest.TransformFunc, validate rest.ValidateObjectUpdateFunc) (*metal3.BareMetalHost, error) {

@@ -59,7 +59,7 @@ func (r *Objects[T]) Create(ctx context.Context, obj T) (T, error) {
 	return as[T](r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
 }
 
-// Update writes metadata and spec. It returns a Conflict if somebody else has written the object
+// Update writes metadata and spec. It returns a Conflict if another client has written the object
 // since obj was read. Removing the last finalizer of an object that is being deleted completes the
 // deletion.
 func (r *Objects[T]) Update(ctx context.Context, obj T) (T, error) { return update(ctx, r.store, obj) }
@@ -70,7 +70,7 @@ func (r *Objects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 }
 
 // Change applies a change to the latest version of an object, except for its status. It repeats the change
-// if somebody else writes the object in between.
+// if another client writes the object in between.
 func (r *Objects[T]) Change(ctx context.Context, namespace, name string, change func(T)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject().(T)

@@ -49,7 +49,7 @@ type bed struct {
 	raw *http.Client
 
 	server *testbed.Server
-	// direct is an administrator's way to the server, and user that of somebody else
+	// direct is an administrator's way to the server, and user that of another user
 	// through kube-apiserver, which is how everybody reads.
 	direct, user *reader
 	// etcd is the server's own.

@@ -16,7 +16,7 @@ func TestKubectlApply(t *testing.T) {
 	k.prints("baremetalhost.metal3.io/h created", hostYAML("h", "online: true, description: rack 7, networkInterfaces: [{name: eth0}, {name: eth1}]"), "apply", "-f", "-")
 	k.settled("h")
 	k.prints("baremetalhost.metal3.io/h unchanged", hostYAML("h", "online: true, description: rack 7, networkInterfaces: [{name: eth0}, {name: eth1}]"), "apply", "-f", "-")
-	// What the manifest leaves out is removed if it was applied, and kept if somebody else has set it.
+	// What the manifest leaves out is removed if it was applied, and kept if another manager has set it.
 	k.ok("", "patch", "bmh", "h", "--type=merge", "-p", `{"spec":{"bootMACAddress":"00:00:00:00:00:01"}}`)
 	k.prints("baremetalhost.metal3.io/h configured", hostYAML("h", "online: false, networkInterfaces: [{name: eth2}]"), "apply", "-f", "-")
 	if got, want := k.field("h", ".spec.online}/{.spec.description}/{.spec.bootMACAddress}/{.spec.networkInterfaces[*].name"), "false//00:00:00:00:00:01/eth2"; got != want {

@@ -78,7 +78,7 @@ func TestWhatUsersType(t *testing.T) {
 	}
 	second := `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"openshift-worker-0"},"spec":{"online":false}}`
 	if _, stderr, err := s.Kube.Kubectl(ctx, second, "apply", "--server-side", "--field-manager=second", "-n", ns, "-f", "-"); err == nil || !strings.Contains(stderr, "conflict") || !strings.Contains(stderr, ".spec.online") {
-		t.Errorf("server-side apply of somebody else's field: %v %s", err, stderr)
+		t.Errorf("server-side apply of another manager's field: %v %s", err, stderr)
 	}
 	kubectl(t, ctx, "", "delete", "bmh", "openshift-worker-0", "-n", ns, "--timeout=5m")
 }

@@ -135,7 +135,7 @@ func TestAnotherBMC(t *testing.T) {
 	waitGone(t, ctx, ns, "worker-0")
 	isOn(t, other, true)
 	if _, err := bed(ctx).ironic.Operator().Node(ctx, id); err != nil {
-		t.Errorf("the node that somebody else uses is gone: %v", err)
+		t.Errorf("the node that another user uses is gone: %v", err)
 	}
 	if err := bed(ctx).ironic.Operator().DeleteNode(ctx, id); err != nil {
 		t.Error(err)

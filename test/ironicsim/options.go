@@ -61,7 +61,7 @@ type Options struct {
 	// Ironic's own default is 300 s. Negative: no recovery.
 	PowerRecoveryInterval time.Duration
 	// ForcePowerState is force_power_state_during_sync: Ironic switches a machine
-	// back that somebody else has switched. Metal3 runs without it.
+	// back that another client has switched. Metal3 runs without it.
 	ForcePowerState bool
 
 	// NoAutomatedClean is automated_clean = false: provide goes to available

@@ -55,7 +55,7 @@ func TestBIOSSettingsOfMachine(t *testing.T) {
 		t.Errorf("%d settings, NumCores (-want +got):\n%s", len(settings), diff)
 	}
 
-	// Ironic does not notice what somebody else changes until it cleans the next time.
+	// Ironic does not notice what another client changes until it cleans the next time.
 	if err := b.SetBIOS("LogicalProc", "Disabled"); err != nil {
 		t.Fatal(err)
 	}

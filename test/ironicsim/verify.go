@@ -31,7 +31,7 @@ func (t *task) verify() {
 	t.move(func(n *fsm.Node) bool { return s.machine.Verified(n, state) }, nil)
 }
 
-// adopt takes a node over that somebody else has installed.
+// adopt takes a node over that another tool has installed.
 func (t *task) adopt() {
 	if !t.sleep(t.s.opts.Delays.Adopt) {
 		return

@@ -67,7 +67,7 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if note := h.tells("Normal PowerOff")["Normal PowerOff"].Note; !strings.Contains(note, "spec.online is true") {
-		t.Errorf("PowerOff of a machine that somebody else switched off says %q", note)
+		t.Errorf("PowerOff of a machine that an operator switched off says %q", note)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// untouched asserts that a machine which somebody else installed runs on.
+// untouched asserts that a machine which another tool installed runs on.
 func (h *host) untouched() {
 	h.t.Helper()
 	h.wrote(0)

@@ -199,7 +199,7 @@ func (t *traffic) read(c *client, random *rand.Rand) {
 	}
 }
 
-// meddle changes a host of somebody else: its annotation, whether with the version that it has read or without.
+// meddle changes a host of another client: its annotation, whether with the version that it has read or without.
 func (t *traffic) meddle(c *client, random *rand.Rand) {
 	if !t.pause(random, time.Second) {
 		return

@@ -23,7 +23,7 @@ type fate struct {
 	begun func(*fleetHost)
 	// day is what happens after the backup, one after the other.
 	day []event
-	// redeployed tells that the machine runs something else after the day, or for somebody else.
+	// redeployed tells that the machine runs something else after the day, or for another user.
 	redeployed bool
 
 	// today changes the host as it is wanted at the end of the day. nil: it is gone.

@@ -280,7 +280,7 @@ func (f *fleet) correct() {
 	for _, h := range f.all {
 		host, there := hosts[h.name]
 		switch {
-		case h.today == nil && there: // its machine belongs to somebody else
+		case h.today == nil && there: // its machine was given to another user
 			h.leave(host)
 		case h.today == nil:
 		case !there:

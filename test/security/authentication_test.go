@@ -31,7 +31,7 @@ func asMaster(c *client) *client {
 // TestIdentity: only the front proxy's own certificate lets somebody speak for
 // others, and only the cluster's authority says who somebody is.
 func TestIdentity(t *testing.T) {
-	attack(t, "any certificate or none", "speak for somebody else by X-Remote-User or a certificate's name")
+	attack(t, "any certificate or none", "speak for another user by X-Remote-User or a certificate's name")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	stranger, err := testbed.NewAuthority("testbed-ca") // the name is the same, the key is not
@@ -120,7 +120,7 @@ func TestToken(t *testing.T) {
 		return "Bearer " + made.Status.Token
 	}
 	if got := direct(t).with("Authorization", token("vault")).get(t, ctx, hosts); got.code != 401 {
-		t.Errorf("a token for somebody else: %d %s", got.code, got.body)
+		t.Errorf("a token for another audience: %d %s", got.code, got.body)
 	}
 	got := direct(t).with("Authorization", token()).get(t, ctx, hosts)
 	if want := fmt.Sprintf(`User "system:serviceaccount:%s:reader" cannot list`, ns); got.code != 403 || !strings.Contains(unquoted(got.body), want) {
@@ -201,7 +201,7 @@ const trustMap = "extension-apiserver-authentication"
 // TestFrontProxyAuthorityRotates: another authority of the front proxy counts as
 // soon as the cluster says so, without a restart.
 func TestFrontProxyAuthorityRotates(t *testing.T) {
-	attack(t, "a certificate of the replaced front proxy authority", "speak for somebody else")
+	attack(t, "a certificate of the replaced front proxy authority", "speak for another user")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	next, err := testbed.NewAuthority("next-front-proxy-ca")

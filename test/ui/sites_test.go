@@ -19,7 +19,7 @@ import (
 // otherName is a name of another site, which the browser resolves to 127.0.0.1.
 const otherName = "evil.example"
 
-// TestOtherSite: a page of another port of this machine, which belongs to somebody else, and one of another
+// TestOtherSite: a page of another port of this machine, which belongs to another user, and one of another
 // site, opened in the same browser.
 func TestOtherSite(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func showHeld(host *metal3.BareMetalHost) string {
 	return strings.Join(lines, "\n")
 }
 
-// isUnproven reports whether the server does not show the node of the host, because it may be somebody else's.
+// isUnproven reports whether the server does not show the node of the host, because it may not be the host's.
 func isUnproven(host *metal3.BareMetalHost) bool {
 	return host.Status.Ironic != nil && host.Status.Ironic.Unproven != ""
 }

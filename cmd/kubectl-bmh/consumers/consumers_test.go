@@ -14,7 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// TestForgedConsumers: whoever writes hosts cannot have somebody else's plugin make any request that it
+// TestForgedConsumers: whoever writes hosts cannot have another user's plugin make any request that it
 // would not make by itself.
 func TestForgedConsumers(t *testing.T) {
 	const group = "infrastructure.cluster.x-k8s.io/v1beta1"

@@ -263,7 +263,7 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateDeleting, ironic("cleaning"), deleted)},
 			[]string{`worker-0 is being deleted for 3m. Ironic has its node in the state "cleaning".`},
 		},
-		"deleted, somebody else's finalizer": {
+		"deleted, another controller's finalizer": {
 			Facts{Host: host(metal3.StateDeleting, deleted, func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} })},
 			[]string{"worker-0 is being deleted for 3m. It is gone from Ironic, and waits until whoever has set example.com/x in metadata.finalizers removes it."},
 		},

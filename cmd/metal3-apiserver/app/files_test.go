@@ -45,7 +45,7 @@ func TestDataDirOfAnotherUser(t *testing.T) {
 }
 
 // TestBackupReplacesNothing: a backup is written to a new file only. What is there already, and what a
-// symbolic link of somebody else leads to, stays as it is.
+// symbolic link of another user leads to, stays as it is.
 func TestBackupReplacesNothing(t *testing.T) {
 	const before = "somebody else's"
 	for name, prepare := range map[string]func(t *testing.T, to, victim string) error{

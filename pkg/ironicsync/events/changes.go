@@ -176,7 +176,7 @@ func (c *change) inspection() {
 	case c.entered(metal3.StateInspecting):
 		c.normal("InspectionStarted", "Inspection started")
 	case began(was, is) && status.Provisioning.State != metal3.StateInspecting:
-		// In that state, an inspection that somebody else began was told already.
+		// In that state, an inspection that another client of Ironic began was told already.
 		c.normal("InspectionStarted", "Inspection started in state %q", status.Provisioning.State)
 	}
 	switch {

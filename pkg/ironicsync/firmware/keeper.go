@@ -83,7 +83,7 @@ type Keeper[T Object] struct {
 	clock   clock.Clock
 }
 
-// maxRaces bounds how often an object is written anew because somebody else has written it.
+// maxRaces bounds how often an object is written anew because another replica or host has written it.
 const maxRaces = 10
 
 // EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
@@ -131,7 +131,7 @@ func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T,
 	}
 }
 
-// isRace reports whether somebody else has written or created the same object. Hosts of a model share a
+// isRace reports whether another writer has written or created the same object. Hosts of a model share a
 // schema, so many of them may create it at the same time.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 

@@ -45,7 +45,7 @@ func (p *policies) own(ctx context.Context, host *metal3.BareMetalHost) {
 	}
 	owned := policy.DeepCopy()
 	owned.OwnerReferences = append(owned.OwnerReferences, metal3.NewOwnerReference("BareMetalHost", host))
-	if _, err := p.store.Update(ctx, owned); err != nil && !apierrors.IsConflict(err) { // the write of somebody else requeues the host
+	if _, err := p.store.Update(ctx, owned); err != nil && !apierrors.IsConflict(err) { // the other write requeues the host
 		klog.FromContext(ctx).Error(err, "The host cannot be made an owner of its HostUpdatePolicy")
 	}
 }

@@ -37,7 +37,7 @@ func (l list) Watch(context.Context, metav1.ListOptions) (watch.Interface, error
 func (list) IsWatchListSemanticsUnSupported() bool { return true }
 
 // An object is reconciled when it is listed, again after a back-off that grows while that fails or panics, at
-// once when somebody else has written it, when it changes, and after the time that it asks for.
+// once when another client has written it, when it changes, and after the time that it asks for.
 func TestWhenObjectsAreReconciled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

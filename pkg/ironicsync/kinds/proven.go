@@ -24,7 +24,7 @@ type UnprovenError struct{ why string }
 // Error implements error. The text is for the user of the host, and reveals nothing of a node of others.
 func (e *UnprovenError) Error() string { return e.why }
 
-// ProvenNode returns the node of a host as Ironic has it now. The error is an *UnprovenError if it may be somebody else's:
+// ProvenNode returns the node of a host as Ironic has it now. The error is an *UnprovenError if it may not be the host's:
 // what is recorded of a node proves nothing, because the node may have been given to another host since.
 func ProvenNode(ctx context.Context, nodes NodeGetter, prove Prove, host *metal3.BareMetalHost) (*ironic.Node, error) {
 	node, err := nodes.GetNode(ctx, host.Status.Provisioning.ID)

@@ -33,7 +33,7 @@ type Getter[T Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 }
 
-// Updater writes recorded objects of a kind. It returns a Conflict if somebody else has written the
+// Updater writes recorded objects of a kind. It returns a Conflict if another client has written the
 // object since it was read.
 type Updater[T Object] interface {
 	// Update writes metadata and spec. The removal of the last finalizer of an object that is being deleted

@@ -8,7 +8,7 @@ import (
 )
 
 // What a host asks to be aborted is no error of it when it is; what fails by itself, and
-// what somebody else aborts, is.
+// what another client of Ironic aborts, is.
 func TestAbortThatTheHostAskedFor(t *testing.T) {
 	const byRequest = "Inspection was aborted by request."
 	inspecting := []hostOption{withState(metal3.StateInspecting), inspectionBegan}

@@ -25,7 +25,7 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 	case metal3.StateProvisioning:
 		if !isUnderWay(host.Status.OperationHistory.Provision) {
-			return true // somebody else's deployment, which is followed and not touched
+			return true // another user's deployment, which is followed and not touched
 		}
 	case metal3.StateDeprovisioning:
 		if undeploying = isUnderWay(host.Status.OperationHistory.Deprovision); !undeploying {
@@ -181,7 +181,7 @@ func IsOwnInstance(host *metal3.BareMetalHost, nodeUUID, instance string) bool {
 	return err == nil && bytes.Equal(given[:lastGroup], own[:lastGroup])
 }
 
-// isReserved reports whether somebody else has set the instance_uuid of a node on which nothing is deployed: that is how users of
+// isReserved reports whether another user of Ironic has set the instance_uuid of a node on which nothing is deployed: that is how users of
 // Ironic reserve a node before they deploy it.
 func isReserved(host *metal3.BareMetalHost, node *Node) bool {
 	switch node.ProvisionState {

@@ -70,7 +70,7 @@ func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	return false
 }
 
-// isTakenFromIt reports whether somebody else has brought a node that was on its way to adoption into this state, perhaps from active,
+// isTakenFromIt reports whether another user of Ironic has brought a node that was on its way to adoption into this state, perhaps from active,
 // which was not seen: this server asks only for the adoption. An inspection changes nothing.
 func isTakenFromIt(state ironic.ProvisionState) bool {
 	switch state {
@@ -121,7 +121,7 @@ func isUndeployed(host *metal3.BareMetalHost) bool {
 
 // isFencedAllTheSame reports whether the machine of a host whose deployment may be gone is to be off, because a client that watches the
 // cluster's nodes wants to be sure that nothing of theirs runs on it any more: whatever runs, the machine is this host's, and power
-// that is cut erases nothing. What somebody else has deployed is left alone, and so is who works in a rescue or has Ironic work.
+// that is cut erases nothing. What another user of Ironic has deployed is left alone, and so is a rescue, and whatever Ironic is at work on.
 func isFencedAllTheSame(s Situation, found *contradiction) bool {
 	host, node := s.Host, s.node
 	return found.reason == metal3.DeploymentGoneReason && !metal3.IsPaused(host) && rebootRequestOf(host).stayOff && !isUnknown(s) && shared(s) == nil &&

@@ -261,10 +261,10 @@ func TestGoneDecided(t *testing.T) {
 	host, node = provisionedBy()
 	host, node = seenIn(host, node, ironic.Deploying, ironic.Active)
 	if err := RequestRebuild(host, node, now); err != nil {
-		t.Errorf("rebuilt by somebody else: %v", err)
+		t.Errorf("rebuilt by another user: %v", err)
 	}
 	if step, held := next(planned(host, node)); step.String() != "Rebuild" || held != nil {
-		t.Errorf("rebuilt by somebody else, written again: %s, held %+v", step, held)
+		t.Errorf("rebuilt by another user, written again: %s, held %+v", step, held)
 	}
 }
 

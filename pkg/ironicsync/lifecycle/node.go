@@ -15,7 +15,7 @@ import (
 // recorded.
 type Node struct {
 	UUID, Name string
-	// Unproven is set if nothing but the UUID is recorded, because the node may be somebody else's.
+	// Unproven is set if nothing but the UUID is recorded, because the node may not be the host's.
 	Unproven             string
 	ProvisionState       ironic.ProvisionState
 	TargetProvisionState string

@@ -148,7 +148,7 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 	}
 }
 
-// concealNode records a node that may be somebody else's: nothing of it is shown, nor concluded from it.
+// concealNode records a node that may not be the host's: nothing of it is shown, nor concluded from it.
 func concealNode(status *metal3.BareMetalHostStatus, reason string) {
 	status.Ironic = &metal3.IronicStatus{NodeUUID: status.Provisioning.ID, Instance: status.Record.Ironic, Unproven: reason}
 }
@@ -227,7 +227,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	node, inspect := seen.Node, &status.OperationHistory.Inspect
 	began := node.InspectionStartedAt
 	if began != nil && (inspect.Start.IsZero() || !inspect.End.IsZero() && began.After(inspect.End.Time)) {
-		// Somebody else has begun this inspection. (inspection_started_at is null again when an
+		// Another client of Ironic has begun this inspection. (inspection_started_at is null again when an
 		// inspection has ended.)
 		*inspect = metal3.OperationMetric{Start: WholeSeconds(*began)}
 	}

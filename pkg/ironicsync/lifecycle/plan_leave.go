@@ -219,7 +219,7 @@ func nextOfDeletedIdle(s Situation) Step {
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case isDeployed(node.ProvisionState) && s.Host.Status.Provisioning.State != metal3.StateExternallyProvisioned:
-		return setState(metal3.StateDeleting) // somebody else has deployed it, so it is left running
+		return setState(metal3.StateDeleting) // another user of Ironic has deployed it, so it is left running
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)
 }

@@ -50,7 +50,7 @@ func isDeployed(state ironic.ProvisionState) bool {
 	return false
 }
 
-// takeOver returns the step for a node that was deployed by somebody else, or whose host has lost
+// takeOver returns the step for a node that was deployed by another user of Ironic, or whose host has lost
 // its status. If the spec asks for an image, a person has to confirm that it is what the machine runs.
 func takeOver(host *metal3.BareMetalHost) Step {
 	if host.Spec.ExternallyProvisioned {
@@ -157,7 +157,7 @@ func nextOfAvailable(s Situation) Step {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
 	case node.ProvisionState == ironic.AdoptFail:
-		return toManageable(s) // somebody else has tried to adopt it
+		return toManageable(s) // another client of Ironic has tried to adopt it
 	case node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable:
 		return Step{Do: Wait} // an observation changes the host's state
 	case host.Spec.ExternallyProvisioned:
@@ -258,7 +258,7 @@ func isUnderWay(operation metal3.OperationMetric) bool {
 	return !operation.Start.IsZero() && operation.End.IsZero()
 }
 
-// nextOfOthersDeployment returns the next step for a node on which somebody else has begun to deploy
+// nextOfOthersDeployment returns the next step for a node on which another user of Ironic has begun to deploy
 // or undeploy, possibly before the host was created. The host follows the outcome. A failed
 // deployment is undone only if the host is new and its spec asks for an image.
 func nextOfOthersDeployment(s Situation) Step {

@@ -80,7 +80,7 @@ func nextOfFailedService(s Situation) Step {
 	open := openService(s.Host, s.node)
 	switch {
 	case open == nil, open.Phase != metal3.PreparationFailed:
-		return Step{Do: Wait} // it is somebody else's
+		return Step{Do: Wait} // another client of Ironic has asked for it
 	case !isWantedOn(s.Host):
 		return nextOfPower(s)
 	case s.isDiscardingFirmware():

@@ -68,9 +68,9 @@ func (of scope) includes(s Situation) bool {
 type contradiction struct {
 	reason, message string
 	// anything is set where nothing at all may be asked of Ironic for the node, because it
-	// may be somebody else's. Otherwise only what interrupts the machine must not.
+	// may not be the host's. Otherwise only what interrupts the machine must not.
 	anything bool
-	// foreign is set where the node is somebody else's, so that the host may go without it.
+	// foreign is set where the node is another host's or may be, so that the host may go without it.
 	foreign bool
 	// other is the host that seems to be of the same machine.
 	other types.UID

@@ -158,7 +158,7 @@ func anotherDeployment(s Situation, _ Step) *contradiction {
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID, describeDeployment(s.Host))}
 }
 
-// namelessDeployment is that what is to be undeployed has no identity, so that it may be what somebody else has deployed since.
+// namelessDeployment is that what is to be undeployed has no identity, so that it may be what another user of Ironic has deployed since.
 func namelessDeployment(s Situation, step Step) *contradiction {
 	if !step.undeploys() || !isWithoutIdentity(s.Host, s.node) {
 		return nil

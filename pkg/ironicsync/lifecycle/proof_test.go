@@ -425,7 +425,7 @@ func TestInstanceOfEachAttempt(t *testing.T) {
 	}
 }
 
-// TestWhatInterrupts: what is never done to a machine that may be somebody else's.
+// TestWhatInterrupts: what is never done to a machine that may not be the host's.
 func TestWhatInterrupts(t *testing.T) {
 	interrupts := []Step{
 		{Do: "of the future"}, {Do: Provision, Target: "of the future"}, {Do: SetState, State: "of the future"}, {Do: SwitchPower, Power: "of the future"},

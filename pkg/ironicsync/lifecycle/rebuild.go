@@ -147,7 +147,7 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 		return Step{Do: SwitchPower, Power: ironic.TargetReboot, Error: metal3.PowerManagementError, Retry: hasFailed(host)}
 	case state == ironic.DeployFail, state == ironic.Error:
 		return s.retry(again, true)
-	case state.IsInTransit(), isDeployed(state): // somebody else services or rescues the machine
+	case state.IsInTransit(), isDeployed(state): // another user of Ironic services or rescues the machine
 		return Step{Do: Wait}
 	}
 	// Ironic has lost the node, or somebody has undeployed it. Nothing is written to it as it is, and it is not adopted, because half

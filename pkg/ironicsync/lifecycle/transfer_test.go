@@ -133,7 +133,7 @@ func TestMarkTransferred(t *testing.T) {
 		t.Errorf("the node that was removed is reported as lost: %+v", got)
 	}
 	before := host.DeepCopy()
-	host.Status.Record.RegisteredWith.NodeRemoved = false // somebody else has removed the node
+	host.Status.Record.RegisteredWith.NodeRemoved = false // another client of Ironic has removed the node
 	MarkTransferred(host, now.Add(time.Minute))
 	if IsNodeExpected(host) {
 		t.Error("the new Ironic is expected to have a node of the host")

@@ -15,7 +15,7 @@
 //  3. A host is left out only if this version of it is known to show its node as the observation knows
 //     it: readFeed and sweep (feed.go).
 //  4. A host is written only over the version that was read before its node was: observe (observe.go).
-//     If somebody else has written it meanwhile, host and node are read again. So no older observation
+//     If it was written meanwhile, host and node are read again. So no older observation
 //     replaces a newer one, with any number of replicas. What another replica has recorded after that
 //     is an observation as well.
 //  5. If the status of a host could not be recorded, the error is a *PartialError that names the host;

@@ -19,7 +19,7 @@ import (
 // and when all nodes are read as well.
 
 // maxReobserved bounds the hosts whose nodes are requested one by one in addition to the
-// feed: new hosts, and hosts that somebody else has written. If there are more, a sweep is
+// feed: new hosts, and hosts that were written past this Refresher. If there are more, a sweep is
 // cheaper.
 const maxReobserved = 32
 

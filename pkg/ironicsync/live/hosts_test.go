@@ -30,7 +30,7 @@ func inToldBubble(t *testing.T, hosts int, test func(t *testing.T, b *bench, cha
 }
 
 // TestToldOfHosts: observations list no hosts once a watch tells of them, and what the watch tells of new hosts and of those that were
-// written by somebody else is followed by the next poll.
+// written by another client is followed by the next poll.
 func TestToldOfHosts(t *testing.T) {
 	inToldBubble(t, 3, func(t *testing.T, b *bench, changes *live.HostChanges) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func TestToldOfHosts(t *testing.T) {
 			t.Errorf("a new host shows %q", got)
 		}
 		if got := b.shown(t, 1); got != "of now" {
-			t.Errorf("a host whose status somebody else has written shows %q", got)
+			t.Errorf("a host whose status another client has written shows %q", got)
 		}
 		if lists := b.hosts.Lists(); lists != 0 {
 			t.Errorf("the hosts were listed %d times", lists)
@@ -63,7 +63,7 @@ func TestToldOfHosts(t *testing.T) {
 	})
 }
 
-// TestReaderKnowsMore: a reader is shown what is in Ironic also if the watch does not tell yet that somebody else has written the host.
+// TestReaderKnowsMore: a reader is shown what is in Ironic also if the watch does not tell yet that another client has written the host.
 func TestReaderKnowsMore(t *testing.T) {
 	inToldBubble(t, 2, func(t *testing.T, b *bench, changes *live.HostChanges) {
 		list, err := b.hosts.List(t.Context(), metav1.ListOptions{})
@@ -135,7 +135,7 @@ func TestNewerThanTheWatch(t *testing.T) {
 	})
 }
 
-// overwrite has somebody else write the status of a host.
+// overwrite has another client write the status of a host.
 func overwrite(t *testing.T, b *bench, i int) {
 	t.Helper()
 	host := b.hosts.Host(t, enginetest.HostName(i)).DeepCopy()

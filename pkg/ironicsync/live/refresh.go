@@ -61,7 +61,7 @@ const (
 	// seems to hang, another one begins beside it. The earlier one is not cancelled, because
 	// then an observation that is merely slow would never be completed.
 	maxBulks = 3
-	// MaxRaces bounds how often an observation of a host is repeated because somebody else
+	// MaxRaces bounds how often an observation of a host is repeated because another writer
 	// has written the host meanwhile. Every other replica that wins such a race has recorded
 	// an observation as well, so giving up still leaves a status that came from Ironic.
 	MaxRaces = 20

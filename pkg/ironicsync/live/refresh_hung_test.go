@@ -17,7 +17,7 @@ import (
 // before hang on.
 func TestHungIronic(t *testing.T) {
 	for _, read := range reads {
-		// before is how long before Ironic answers again somebody else has read.
+		// before is how long before Ironic answers again another reader has read.
 		for _, before := range []time.Duration{time.Millisecond, time.Second, enginetest.ReaderWait, 10 * time.Second} {
 			t.Run(fmt.Sprintf("%s, %s after another read", read.name, before), func(t *testing.T) {
 				inBubble(t, 1, func(t *testing.T, b *bench) {

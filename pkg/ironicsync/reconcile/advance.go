@@ -260,7 +260,7 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 
 // maxLookAge is how long ago the node may have been looked at for a step that interrupts
 // what a machine runs. It is counted in wall time: a machine that was suspended in between
-// goes on as if no time had passed, and somebody else leads by then.
+// goes on as if no time had passed, and another replica leads by then.
 const maxLookAge = 20 * time.Second
 
 // fence returns the fence for the requests of a step that was decided on for a host, when its node was

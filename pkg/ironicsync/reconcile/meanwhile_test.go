@@ -54,7 +54,7 @@ func (w *world) changeState() {
 	w.ironic.Change(func() { w.ironic.edit(id, func(n *ironic.Node) { n.ProvisionUpdatedAt = new(time.Now()) }) })
 }
 
-// TestReservedMeanwhile: a node that somebody else has reserved since it was planned to deploy it is
+// TestReservedMeanwhile: a node that another user of Ironic has reserved since it was planned to deploy it is
 // looked at anew first.
 func TestReservedMeanwhile(t *testing.T) {
 	inBusyWorld(t, func(t *testing.T, w *world, busy *busyIronic) {
@@ -75,10 +75,10 @@ func TestReservedMeanwhile(t *testing.T) {
 		w.after(20*time.Second, "validated", func() bool { return w.ironic.count("Validate") > 0 })
 		time.Sleep(5 * time.Minute)
 		if n := w.ironic.count("active"); n != 0 {
-			t.Error("what somebody else has reserved is deployed")
+			t.Error("what another user has reserved is deployed")
 		}
 		if got := w.ironic.registrations[id].InstanceUUID; got != "by-hand" {
-			t.Errorf("the reservation of somebody else is %q now", got)
+			t.Errorf("the reservation of another user is %q now", got)
 		}
 		if got := condition(w.host(), metal3.HeldCondition); got != metal3.AnotherDeploymentReason {
 			t.Errorf("Held is %q", got)

@@ -75,7 +75,7 @@ func (o *oracle) isNew(key types.NamespacedName) {
 }
 
 // moved notes that a host is another one now. The record of what was asked for does not move with it, so an undeployment that comes
-// late looks like somebody else's.
+// late looks like another user's.
 func (o *oracle) moved(key types.NamespacedName) {
 	o.isNew(key)
 	o.mu.Lock()

@@ -69,7 +69,7 @@ func (s *strangeness) isStrange() bool {
 	return strange && !ours
 }
 
-// whose reports whether a node is of a host of this Ironic, or of somebody else: of a host of another Ironic of this server, or of
+// whose reports whether a node is of a host of this Ironic, or of others: of a host of another Ironic of this server, or of
 // another cluster. A node that is neither can be one of an operator, or be left over from a host that is gone.
 func (s *strangeness) whose(node *ironic.Node) (ours, others bool) {
 	hosts := append(s.hosts.WithNode(node.UUID), s.hosts.WithUID(string(node.Marks.Host))...)

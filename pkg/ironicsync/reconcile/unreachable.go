@@ -24,7 +24,7 @@ const (
 
 // reportUnreachable records in each host that its status is no longer live. It returns
 // whether all say so: what could not be written in reportTimeout, or was written by
-// somebody else meanwhile, is left to the next call, which goes on where this one ended.
+// another client meanwhile, is left to the next call, which goes on where this one ended.
 func (p *poller) reportUnreachable(ctx context.Context, cause error, since time.Time) (complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()

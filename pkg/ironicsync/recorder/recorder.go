@@ -29,7 +29,7 @@ type Recorder struct {
 func New(hosts Hosts, clock clock.PassiveClock) *Recorder { return &Recorder{hosts, clock} }
 
 // Record writes what change makes of host and its status, and returns the host as it is then. It fails
-// with a Conflict if somebody else has written the host meanwhile.
+// with a Conflict if the host was written meanwhile.
 func (r *Recorder) Record(ctx context.Context, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
 	updated := host.DeepCopy()
 	change(updated)
@@ -43,7 +43,7 @@ func (r *Recorder) Confirm(ctx context.Context, host *metal3.BareMetalHost) erro
 	return err
 }
 
-// RecordWhileTrue is Record that tries again when somebody else, mostly an observation, has written the
+// RecordWhileTrue is Record that tries again when another writer, mostly an observation, has written the
 // host meanwhile, as long as isTrue says that the change is still true of the host. It returns the host as it was
 // last written or read.
 func (r *Recorder) RecordWhileTrue(ctx context.Context, host *metal3.BareMetalHost, isTrue func(*metal3.BareMetalHost) bool, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {

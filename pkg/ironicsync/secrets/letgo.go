@@ -38,7 +38,7 @@ func newLetGo() letGo {
 }
 
 // WatchNamespaces has Secrets be let go when their namespaces are deleted, if the rights to them may go with the namespaces:
-// if only certain ones are managed. It must be called before Run. The informer is run by somebody else.
+// if only certain ones are managed. It must be called before Run. The caller runs the informer.
 func (s *Secrets) WatchNamespaces(informer cache.SharedIndexInformer) error {
 	if _, all := s.informers[metav1.NamespaceAll]; all {
 		return nil

@@ -272,7 +272,7 @@ func TestClaimMissing(t *testing.T) {
 	}
 }
 
-// Somebody else writes the Secret at the same time: both writes must show.
+// Another client writes the Secret at the same time: both writes must show.
 func TestClaimConflict(t *testing.T) {
 	secrets, client := newSecrets(newSecret())
 	var once sync.Once

@@ -90,7 +90,7 @@ func (c *cluster) write(secret *corev1.Secret) (*corev1.Secret, error) {
 	return secret, c.metadata.Tracker().Create(secretsResource, m, m.Namespace)
 }
 
-// put writes a Secret as somebody else does, and waits until the watch has it.
+// put writes a Secret as another client does, and waits until the watch has it.
 func (c *cluster) put(options ...func(*corev1.Secret)) {
 	c.t.Helper()
 	secret, err := c.write(newSecret(options...))

@@ -146,7 +146,7 @@ const (
 	NodeInMaintenanceReason = "NodeInMaintenance"
 )
 
-// ForeignNode returns why the host's node may belong to somebody else's machine; it is empty if
+// ForeignNode returns why the host's node may not be the host's own; it is empty if
 // nothing that was found says so.
 func (host *BareMetalHost) ForeignNode() string {
 	hold := host.Status.Record.Hold

@@ -152,7 +152,7 @@ func TestDeletion(t *testing.T) {
 		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
 		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
 		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, false},
-		"a node that is not proven":   {func(w *world) { w.unproven = "somebody else's" }, false},
+		"a node that is not proven":   {func(w *world) { w.unproven = "another host's" }, false},
 		"the node is gone":            {func(w *world) { w.node = nil }, false},
 		"the host is off":             {func(*world) {}, false},
 		"an old Ironic":               {func(w *world) { w.tooOld = true }, false},
@@ -211,10 +211,10 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// The drive of a node that has become somebody else's since it was observed is not touched, and the host is not switched on.
+// The drive of a node that has become another host's since it was observed is not touched, and the host is not switched on.
 func TestUnprovenNode(t *testing.T) {
 	w := newWorld(t)
-	w.unproven = "somebody else's"
+	w.unproven = "another host's"
 	c := w.controller()
 	for range 5 {
 		ready, _, err := c.BeforePowerOn(t.Context(), w.host)

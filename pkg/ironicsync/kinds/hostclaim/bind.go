@@ -127,7 +127,7 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 		if host != nil || err != nil {
 			return host, metav1.Condition{}, err
 		}
-		chosen = nil // somebody else was faster
+		chosen = nil // another claim or consumer was faster
 	}
 	return nil, metav1.Condition{}, apierrors.NewConflict(metal3.Resource("hostclaims"), claim.Name, fmt.Errorf("%d hosts were given to others in the meantime", maxAttempts))
 }

@@ -258,7 +258,7 @@ func TestLostHost(t *testing.T) {
 			delete(w.hosts, "worker-0")
 			w.controller.hostChanged(host, nil)
 		},
-		"the host was given to somebody else": func(w *world) {
+		"the host was given to another consumer": func(w *world) {
 			w.host().Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "other"}
 			w.put(w.host())
 		},
@@ -376,7 +376,7 @@ func TestAnnotations(t *testing.T) {
 		t.Errorf("after that, the host has %v", got.Annotations)
 	}
 
-	// A pause by somebody else is respected, also by a deletion.
+	// A pause by another client is respected, also by a deletion.
 	setAnnotation(w.host(), metal3.PausedAnnotation, "")
 	w.put(w.host())
 	w.claim.Spec.PoweredOn = true

@@ -242,7 +242,7 @@ func TestProblems(t *testing.T) {
 // TestLeftAlone: nothing is told to Ironic of hosts that have no node of their own, or are not worked on.
 func TestLeftAlone(t *testing.T) {
 	unproven := newWorld()
-	unproven.unproven = "somebody else's"
+	unproven.unproven = "another host's"
 	if _, err := unproven.reconcile(t); err != nil || unproven.updates != 0 {
 		t.Errorf("a node that is not proven: %d updates of ports, error %v", unproven.updates, err)
 	}

@@ -231,7 +231,7 @@ func (c *Controller) list(ctx context.Context, host *metal3.BareMetalHost) (ids 
 	return ids, err
 }
 
-// ask makes a request that waits for the BMC of a host. The error is a *kinds.UnprovenError if it may be the BMC of somebody else.
+// ask makes a request that waits for the BMC of a host. The error is a *kinds.UnprovenError if the BMC may not be the host's.
 func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, request func(client Ironic) error) error {
 	client, err := c.Ironic(host)
 	if err != nil {
@@ -262,10 +262,10 @@ func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.T
 }
 
 // delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host or
-// a node that is gone, or may be somebody else's.
+// a node that is gone, or may not be the host's.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
 	if !controllerutil.ContainsFinalizer(subscription, metal3.BMCEventSubscriptionFinalizer) {
-		return nil // somebody else's finalizer keeps it
+		return nil // another controller's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
 	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {

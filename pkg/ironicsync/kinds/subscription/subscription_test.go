@@ -229,7 +229,7 @@ func TestDelete(t *testing.T) {
 		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
 		"a node of another cluster":   {func(w *world) { hold(w.host) }, nil, false},
 		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false},
-		"a node that is not proven":   {func(w *world) { w.unproven = "somebody else's" }, nil, false},
+		"a node that is not proven":   {func(w *world) { w.unproven = "another host's" }, nil, false},
 		"the BMC has lost it":         {func(w *world) { w.bmc, w.deleteError = nil, ironicSays(404, "no such subscription") }, []string{"delete 1", "list"}, false},
 		"the node is gone":            {func(w *world) { w.bmcError = ironicSays(404, "Node could not be found") }, []string{"delete 1", "list"}, false},
 		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"delete 1"}, true},
@@ -340,10 +340,10 @@ func TestNothingIsRememberedOfSubscriptionsThatAreGone(t *testing.T) {
 	}
 }
 
-// The BMC of a node that has become somebody else's since it was observed is not asked.
+// The BMC of a node that has become another host's since it was observed is not asked.
 func TestUnprovenNode(t *testing.T) {
 	w := newWorld()
-	w.unproven = "the node is somebody else's"
+	w.unproven = "the node is another host's"
 	if err := w.reconcile(t, w.controller()); err == nil || !strings.HasSuffix(w.subscription.Status.Error, w.unproven) {
 		t.Errorf("the error is %v, %q", err, w.subscription.Status.Error)
 	}

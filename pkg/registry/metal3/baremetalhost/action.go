@@ -115,7 +115,7 @@ func (plainAction[R]) describe(R, *metal3.BareMetalHost, *ironic.Node) {}
 type subresource[R request] struct {
 	requestKind[R]
 	Sources
-	// bmcs is set if Ironic asks the BMC, or somebody else who may not answer, while the caller
+	// bmcs is set if Ironic asks the BMC, or another server that may not answer, while the caller
 	// waits.
 	bmcs *BMCQueue
 }
@@ -236,7 +236,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	return request, nil
 }
 
-// checkMachineIsOwn returns an error if the host's node may belong to somebody else's machine.
+// checkMachineIsOwn returns an error if the host's node may not be the host's own.
 func checkMachineIsOwn(host *metal3.BareMetalHost) error {
 	if why := host.ForeignNode(); why != "" {
 		return conflict(host, errors.New(why))

@@ -106,7 +106,7 @@ func (i *inspection) inspectAvailable(ctx context.Context, asked Ironic, host *m
 		case getErr != nil:
 			return outcomeUnknown(host, getErr, inspectionPending)
 		case now.ProvisionState == ironic.Inspecting || now.ProvisionState == ironic.InspectWait:
-			err = nil // somebody else has begun it, most likely the controller
+			err = nil // another client has begun it, most likely the controller
 		}
 	}
 	if err != nil {

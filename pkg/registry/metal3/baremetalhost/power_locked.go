@@ -40,7 +40,7 @@ func isUnderWay(action metal3.PowerAction, node *ironic.Node) bool {
 
 // lockedMeanwhile returns the outcome of an action that Ironic has refused because the node is
 // locked. The lock may belong to exactly the requested operation: as soon as spec.online is
-// written, the leader switches the host as well. Even if somebody else holds the lock, the leader
+// written, the leader switches the host as well. Even if another operation holds the lock, the leader
 // may be about to do so. Therefore on and off do not restore spec.online when the node is locked:
 // the leader would then undo what it has just begun.
 func (*power) lockedMeanwhile(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, before *ironic.Node, request *metal3.HostPower, refusal error) error {

@@ -15,7 +15,7 @@ import (
 
 // HostRecorder records the status of hosts.
 type HostRecorder interface {
-	// Record writes the host, unless somebody else has written it since it was read.
+	// Record writes the host, unless another client has written it since it was read.
 	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
 }
 

@@ -25,7 +25,7 @@ type HostGetter interface {
 // HostChanger changes the spec and metadata of recorded hosts.
 type HostChanger interface {
 	// Change calls change with the latest version of the host, stores the result, and returns
-	// what was written. If somebody else has written the host meanwhile, change is called again.
+	// what was written. If another client has written the host meanwhile, change is called again.
 	// With dryRun, nothing is stored.
 	Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error)
 }

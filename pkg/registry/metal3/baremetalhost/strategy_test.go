@@ -64,7 +64,7 @@ func TestCreateWipesStatus(t *testing.T) {
 		host := newHost("worker-0")
 		host.Generation = 7
 		host.Status.PoweredOn = true
-		host.Status.Provisioning.ID = "somebody else's node"
+		host.Status.Provisioning.ID = "another host's node"
 		created := storetest.Create(t, store, host)
 		if diff := cmp.Diff(metal3.BareMetalHostStatus{}, created.Status); diff != "" {
 			t.Errorf("a client wrote a status:\n%s", diff)
