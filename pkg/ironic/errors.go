@@ -42,7 +42,7 @@ func (e *APIError) Error() string {
 	return fmt.Sprintf("%s: %s (HTTP %d)", e.Op, e.Message, e.Status)
 }
 
-// UnavailableError tells that Ironic could not be asked, or that its answer
+// UnavailableError reports that Ironic could not be asked, or that its answer
 // did not arrive. A write may have been executed all the same.
 type UnavailableError struct {
 	// Op is what was tried.

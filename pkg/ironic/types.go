@@ -275,7 +275,7 @@ type Step struct {
 	Step      string `json:"step"`
 }
 
-// Internals tells how far Ironic is with the steps of each operation.
+// Internals reports how far Ironic is with the steps of each operation.
 type Internals struct {
 	Clean, Deploy, Service StepPosition
 	// HasFirmwareUpdates is set while Ironic has firmware updates in progress, and after one has

@@ -79,7 +79,7 @@ func startFleet(ctx context.Context, b *testing.B, options fleetOptions) *fleet 
 	return f
 }
 
-// measure provisions all hosts, and tells what CPU time Ironic took for it.
+// measure provisions all hosts, and reports what CPU time Ironic took for it.
 func (f *fleet) measure(ctx context.Context, run func(context.Context) (progress, error)) (p progress, ironic string, err error) {
 	before, err := f.ironic.CPUTime()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // watchCache is the server's --watch-cache.
 var watchCache = true
 
-// seesCache tells of each file with tests whether the watch cache can make a difference to them: to lists, watches,
+// seesCache reports for each file with tests whether the watch cache can make a difference to them: to lists, watches,
 // resourceVersions, and writes, which begin with the object that the cache has. These tests run again without it. For
 // the others, it is of no importance where the server reads: they are about admission, printing, or what clients do
 // with an object of their own.

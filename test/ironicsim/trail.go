@@ -66,7 +66,7 @@ func (s *Sim) tell(e Event) {
 	}
 }
 
-// tellNode tells what has become of a node. s.mu must be held.
+// tellNode reports what has become of a node. s.mu must be held.
 func (s *Sim) tellNode(n *node, gone bool) {
 	if s.opts.Trail == nil {
 		return
@@ -82,7 +82,7 @@ func (s *Sim) tellNode(n *node, gone bool) {
 	s.tell(Event{Node: version})
 }
 
-// tellRequest tells of a request that was executed.
+// tellRequest reports a request that was executed.
 func (s *Sim) tellRequest(c *call, r *http.Request, arrived, began time.Time, status int) {
 	if s.opts.Trail == nil {
 		return

@@ -23,7 +23,7 @@ type fate struct {
 	begun func(*fleetHost)
 	// day is what happens after the backup, one after the other.
 	day []event
-	// redeployed tells that the machine runs something else after the day, or for another user.
+	// redeployed reports that the machine runs something else after the day, or for another user.
 	redeployed bool
 
 	// today changes the host as it is wanted at the end of the day. nil: it is gone.
@@ -144,7 +144,7 @@ type fleetHost struct {
 	fate
 	name    string
 	machine machine
-	// morning tells that its day was over before the second backup of Ironic's database.
+	// morning reports that its day was over before the second backup of Ironic's database.
 	morning bool
 	// atEnd is what had been done to its machine when the day was over.
 	atEnd account

@@ -55,7 +55,7 @@ func (c canary) needles() []string {
 	return sets.List(found)
 }
 
-// findCanaries tells which canaries are in text, and in which surroundings.
+// findCanaries reports which canaries are in text, and in which surroundings.
 func findCanaries(text string) map[string]string {
 	canaries.Lock()
 	defer canaries.Unlock()

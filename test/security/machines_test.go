@@ -57,7 +57,7 @@ func (m machine) image() *metal3.Image {
 	return &metal3.Image{URL: s.machines.FileURL(bmcsim.ImageFile), Checksum: s.machines.FileChecksum(bmcsim.ImageFile), ChecksumType: metal3.SHA256}
 }
 
-// history tells what was done to the machine, whose node has the UUID.
+// history reports what was done to the machine, whose node has the UUID.
 func (m machine) history(node string) string {
 	if m.redfish == nil {
 		return fmt.Sprint(s.sim.ProvisionTargets(node))

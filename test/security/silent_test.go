@@ -81,7 +81,7 @@ func (v *silentServer) acceptedSoFar() int {
 	return v.accepted
 }
 
-// expectHeld tells how many connections hang, if they are fewer than wanted.
+// expectHeld reports how many connections hang, if they are fewer than wanted.
 func (v *silentServer) expectHeld(want int) string {
 	if n := v.count(); n < want {
 		return fmt.Sprintf("%d connections to %s hang, want %d", n, strings.TrimPrefix(v.url(), "http://"), want)

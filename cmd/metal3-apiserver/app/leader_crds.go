@@ -67,7 +67,7 @@ func (l *crdLook) run(ctx context.Context) error {
 	return nil
 }
 
-// look tells of served CRDs, each time that they are others than before.
+// look reports which CRDs are served, each time that these are others than before.
 func (l *crdLook) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, crdLookTimeout)
 	defer cancel()

@@ -99,7 +99,7 @@ func began(old, new metal3.OperationMetric) bool {
 	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
 }
 
-// annotations tells what becomes of annotations that ask for something in vain.
+// annotations reports what becomes of annotations that ask for something in vain.
 func (c *change) annotations() {
 	for _, key := range slices.Sorted(maps.Keys(c.new.Annotations)) {
 		value := c.new.Annotations[key]
@@ -149,7 +149,7 @@ func setBy(host *metal3.BareMetalHost, key string) string {
 	return ""
 }
 
-// invalid tells of an annotation that cannot be read.
+// invalid reports an annotation that cannot be read.
 func (c *change) invalid(key string, err error, outcome string) {
 	c.warning("InvalidAnnotationValue", "Annotation %s %s, for its value is not valid: %v", key, outcome, err)
 }
@@ -198,12 +198,12 @@ func (c *change) inspection() {
 	}
 }
 
-// preparation tells when Ironic begins and ends to apply settings. A failure is told as an error.
+// preparation reports when Ironic begins and ends to apply settings. A failure is told as an error.
 func (c *change) preparation() {
 	c.steps("Preparation", c.old.Status.Record.Preparation, c.new.Status.Record.Preparation)
 }
 
-// servicing tells when Ironic begins and ends to change settings of a machine that runs something,
+// servicing reports when Ironic begins and ends to change settings of a machine that runs something,
 // and when the machine runs again what it ran before a service that has failed.
 func (c *change) servicing() {
 	was, is := c.old.Status.Record.Servicing, c.new.Status.Record.Servicing
@@ -223,7 +223,7 @@ func (c *change) servicing() {
 	}
 }
 
-// steps tells when Ironic begins and ends to carry out steps.
+// steps reports when Ironic begins and ends to carry out steps.
 func (c *change) steps(what string, was, is *metal3.Preparation) {
 	if is == nil || is.Phase == metal3.PreparationRequested {
 		return
@@ -287,7 +287,7 @@ func (c *change) deprovisioning() {
 // and the leader restores what the spec wants.
 const afterWork = 2 * time.Minute
 
-// power tells of changes that are not part of Ironic's work on a host: it switches a
+// power reports changes that are not part of Ironic's work on a host: it switches a
 // machine many times to inspect, clean and deploy it, and to find out whether the BMC
 // takes commands.
 func (c *change) power() {
@@ -391,7 +391,7 @@ const heldReason = "Held"
 // credentialErrorReason is the reason of events about Secrets with the credentials of BMCs.
 const credentialErrorReason = "BMCCredentialError"
 
-// failure tells of an error that is new, or that another try has met again.
+// failure reports an error that is new, or that another try has met again.
 func (c *change) failure() {
 	old, status := &c.old.Status, &c.new.Status
 	failed, before := status.Record.Error, old.Record.Error
@@ -416,7 +416,7 @@ func (c *change) failure() {
 	c.events[len(c.events)-1].Failure = true
 }
 
-// holdEnd tells that a machine is not left alone any more.
+// holdEnd reports that a machine is not left alone any more.
 func (c *change) holdEnd() {
 	if was := c.old.Status.Record.Hold; was != nil && heldBecause(&c.new.Status) == "" {
 		c.normal("HoldEnded", "The machine is not held any more because of %s", was.Reason)

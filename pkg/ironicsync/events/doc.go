@@ -1,4 +1,4 @@
-// Package events tells what happens to hosts as Kubernetes events.
+// Package events reports what happens to hosts as Kubernetes events.
 //
 //	changes.go   which events follow from a change of a host (pure)
 //	messages.go  what they say

@@ -20,7 +20,7 @@ import (
 // maxMoves is how often a read follows a host that is moved from one Ironic to another while it is read.
 const maxMoves = 3
 
-// SomeAwayError tells which Ironics could not be asked. What the others say is shown.
+// SomeAwayError reports which Ironics could not be asked. What the others say is shown.
 type SomeAwayError struct {
 	// Ironics has an error for each of them.
 	Ironics []error

@@ -83,7 +83,7 @@ type SameMachine struct {
 	// to the user. Both are empty if there is none.
 	Host    types.UID
 	Message string
-	// Resembles tells what the machine of a host has in common with that of another one, if that does not prove that they are one; empty if nothing.
+	// Resembles reports what the machine of a host has in common with that of another one, if that does not prove that they are one; empty if nothing.
 	Resembles string
 }
 

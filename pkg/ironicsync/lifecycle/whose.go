@@ -117,7 +117,7 @@ func MayBeOfAnotherHost(host *metal3.BareMetalHost, node *Node) bool {
 	return !isMarkedAs(host, node) && (node.MarkedHost != "" || node.Name != NodeName(host))
 }
 
-// IsOlder tells which of two hosts has the better claim to something that both want: the one that was
+// IsOlder reports whether a has the better claim to something that both hosts want, because it was
 // created first.
 func IsOlder(a, b *metal3.BareMetalHost) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {

@@ -70,7 +70,7 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// LiveForOthers tells that the status of the other hosts is live.
+// LiveForOthers reports that the status of the other hosts is live.
 func (e *PartialError) LiveForOthers() bool { return true }
 
 // ElsewhereError says that a host has its node in another Ironic than the one that was to be asked about it.

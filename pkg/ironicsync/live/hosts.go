@@ -54,13 +54,13 @@ func (c *HostChanges) add(r *Refresher) {
 	})
 }
 
-// Add tells of a new host.
+// Add reports a new host.
 func (c *HostChanges) Add(obj any) error { return c.changed(obj, false) }
 
-// Update tells of another version of a host.
+// Update reports another version of a host.
 func (c *HostChanges) Update(obj any) error { return c.changed(obj, false) }
 
-// Delete tells that a host was deleted.
+// Delete reports that a host was deleted.
 func (c *HostChanges) Delete(obj any) error { return c.changed(obj, true) }
 
 // Resync does nothing: Refreshers forget no host.
@@ -79,7 +79,7 @@ func (c *HostChanges) changed(obj any, deleted bool) error {
 	return nil
 }
 
-// Replace tells of all hosts.
+// Replace reports all hosts.
 func (c *HostChanges) Replace(objects []any, resourceVersion string) error {
 	hosts := make([]*metal3.BareMetalHost, 0, len(objects))
 	for _, obj := range objects {

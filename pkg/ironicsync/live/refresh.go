@@ -94,7 +94,7 @@ type Deps struct {
 	Wait time.Duration
 	// CallbackTimeout is that of each lifecycle.Observation.
 	CallbackTimeout time.Duration
-	// Changes tells of all hosts; nil if the Refresher is to list them before each observation.
+	// Changes reports all hosts; nil if the Refresher is to list them before each observation.
 	Changes *HostChanges
 	// Cluster returns the UID of this cluster, by which nodes of other clusters are told from its own; empty while it is
 	// not known. Nil means that it never is.
@@ -124,7 +124,7 @@ type Refresher struct {
 	sweeps  sync.WaitGroup // for which no reader waits, in the background
 
 	mu sync.Mutex
-	// seen tells when the latest observation of a single host began, if that is later than seenAll.
+	// seen reports when the latest observation of a single host began, if that is later than seenAll.
 	seen    map[types.NamespacedName]time.Time
 	seenAll time.Time // when the latest complete observation of all hosts began
 	// sweeping is set while a sweep for which no reader waits is under way in the background.

@@ -54,7 +54,7 @@ func identityOf(step lifecycle.Step) stepIdentity {
 	return stepIdentity{step.Do, step.Target, step.Power, step.State}
 }
 
-// backoff tells how long to leave alone what failed. It lives in the memory of
+// backoff reports how long to leave alone what failed. It lives in the memory of
 // the leader: a new one goes by the time of the last change, and a change of a
 // Secret that none saw costs no more than the rest of the wait.
 type backoff struct {

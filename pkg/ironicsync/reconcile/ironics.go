@@ -127,7 +127,7 @@ func (c *Reconciler) running() []*driver {
 // read. One that cannot be read after that holds up no host of another, and neither does one that is added later.
 const firstReadLimit = time.Minute
 
-// nodesElsewhere tells of the nodes of all Ironics but one whose BMC may be the one with the key.
+// nodesElsewhere reports the nodes of all Ironics but one whose BMC may be the one with the key.
 func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found lifecycle.Elsewhere) {
 	for _, name := range c.deps.Ironics.Known() {
 		if name == except {

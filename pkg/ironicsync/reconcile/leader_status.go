@@ -83,7 +83,7 @@ func (c *driver) checkProgress() error {
 	return nil
 }
 
-// heartbeat tells how long ago a loop last began a round.
+// heartbeat reports how long ago a loop last began a round.
 type heartbeat struct {
 	mu   sync.Mutex
 	last time.Time // zero while the loop does not run

@@ -40,7 +40,7 @@ type poller struct {
 	interval time.Duration
 	clock    clock.WithTicker
 	progress heartbeat
-	// stepped tells that Ironic has been asked for something that the next poll will show.
+	// stepped reports that Ironic has been asked for something that the next poll will show.
 	stepped chan struct{}
 
 	downSince    time.Time   // zero: Ironic answers

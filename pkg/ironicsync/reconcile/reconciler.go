@@ -73,7 +73,7 @@ type Deps struct {
 	Secrets  *secrets.Secrets
 	Hardware executor.HardwareStore
 	Firmware firmware.Deps
-	// Versions tells what the Ironic of a host can do.
+	// Versions reports what the Ironic of a host can do.
 	Versions func(host *metal3.BareMetalHost) (firmware.Versions, error)
 	Events   EventSink
 	// Planner has hosts planned again on behalf of others.

@@ -126,7 +126,7 @@ func (r *rooms) use(name string) {
 	r.change(func() { r.members[name] = m })
 }
 
-// watchedRefresher tells when its driver polls.
+// watchedRefresher reports when its driver polls.
 type watchedRefresher struct {
 	*live.Refresher
 	act func()

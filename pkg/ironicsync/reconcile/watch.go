@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
 )
 
-// hostChanged tells of a change in events and metrics, and has the drivers plan the hosts whose next step depends on it.
+// hostChanged reports a change in events and metrics, and has the drivers plan the hosts whose next step depends on it.
 func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
 	c.deps.Operator.HostChanged(before, host)
 	if before != nil && host != nil {

@@ -30,7 +30,7 @@ type Nodes interface {
 type Claims struct {
 	hosts *hostindex.Index
 	nodes Nodes
-	// elsewhere tells of the nodes of all other Ironics whose BMC may be the one with the key.
+	// elsewhere reports the nodes of all other Ironics whose BMC may be the one with the key.
 	elsewhere func(key bmc.Key) lifecycle.Elsewhere
 }
 

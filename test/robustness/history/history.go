@@ -21,7 +21,7 @@ type Entry struct {
 	Final     *Final      `json:"final,omitempty"`
 }
 
-// Outcome tells what a client knows of its request when it has ended.
+// Outcome reports what a client knows of its request when it has ended.
 type Outcome string
 
 const (

@@ -50,7 +50,7 @@ func (c *Controller) report(ctx context.Context, image *metal3.DataImage, attach
 	return outcome{problem: "DataImage " + image.Name + ": " + problem}, nil
 }
 
-// record changes the status of an image, which is updated in place, and tells what has changed in
+// record changes the status of an image, which is updated in place, and reports what has changed in
 // the drive. An image that no longer exists is ignored.
 func (c *Controller) record(ctx context.Context, image *metal3.DataImage, change func(*metal3.DataImageStatus)) error {
 	before := image.Status.AttachedImage.URL

@@ -92,10 +92,10 @@ type Index struct {
 	// may still show them.
 	forgotten map[string]readsBegun
 
-	// inventoryMissing tells since when the inventories of finished inspections have been
+	// inventoryMissing reports since when the inventories of finished inspections have been
 	// missing, by the UUID of the node.
 	inventoryMissing map[string]noticed
-	// setBack tells since when nodes have been in a state that dates from before the one that is recorded.
+	// setBack reports since when nodes have been in a state that dates from before the one that is recorded.
 	setBack map[string]noticed
 }
 

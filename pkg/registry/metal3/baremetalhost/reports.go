@@ -17,7 +17,7 @@ import (
 
 // NodeReporter has Ironic report on nodes.
 type NodeReporter interface {
-	// Verdicts tells which interfaces of the driver Ironic could use, ordered by name.
+	// Verdicts reports which interfaces of the driver Ironic could use, ordered by name.
 	Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error)
 	// History returns what Ironic has recorded of a node, oldest first.
 	History(ctx context.Context, uuid string) ([]ironic.HistoryEvent, error)

@@ -55,7 +55,7 @@ type NodeProver interface {
 
 // EventRecorder has events written about hosts. It never blocks.
 type EventRecorder interface {
-	// Requested tells that a user has requested something of a host.
+	// Requested reports that a user has requested something of a host.
 	Requested(host *metal3.BareMetalHost, reason, message string)
 }
 
