@@ -160,7 +160,7 @@ func (w *Watch) Recall(hosts []*metal3.BareMetalHost) {
 	}
 }
 
-// writesStatus reports whether the operator has written the status between two versions of a host. Who may not write statuses cannot
+// writesStatus reports whether the operator has written the status between two versions of a host. Whoever may not write statuses cannot
 // feign this: see the strategy of hosts.
 func writesStatus(old, host *metal3.BareMetalHost) bool {
 	wrote := func(entry metav1.ManagedFieldsEntry) bool {

@@ -172,9 +172,9 @@ func otherNodes(host *metal3.BareMetalHost, node *Node, known NodesWithBMC) Othe
 }
 
 // sameMachineAs finds the other host that is of the same machine by another BMC address. There is none if host has the better claim
-// to the machine: something runs on it for host and not for the other one, or host was created first. Two hosts of one namespace for
-// which something runs have no claim, either of them: its owner can say what is so. In two namespaces, whoever has a BMC that reports
-// the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the
+// to the machine: something runs on it for host and not for the other one, or host was created first. If something runs for both
+// and they are in one namespace, neither has a claim: their owner can say which is right. In two namespaces, whoever
+// has a BMC that reports the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the
 // machine has in common with another host's that may all the same be another machine.
 func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine) {
 	if !hasVerifiedBMC(host) {
@@ -232,7 +232,7 @@ func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
 	if node := NodeOf(&host.Status); node != nil && !IsDetached(host) && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
 		return true
 	}
-	// Who runs something on a machine keeps its BMC while Ironic has lost the node, or has it again and has not verified it yet,
+	// A host that runs something on a machine keeps its BMC while Ironic has lost the node, or has it again and has not verified it yet,
 	// and on the way to another Ironic.
 	return (IsDetached(host) || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
 }

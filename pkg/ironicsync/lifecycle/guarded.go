@@ -65,7 +65,7 @@ func (c *contradiction) isOf(held *metal3.Hold) bool {
 }
 
 // changesHoldOfPaused reports whether the hold of a paused host is to be changed: it ends with what it was about, and
-// that the status is of a backup is recorded even then, because it is evidence after the pause, too.
+// that the status is from a backup is recorded even then, because it is evidence after the pause, too.
 func changesHoldOfPaused(found *contradiction, held *metal3.Hold) bool {
 	if found == nil {
 		return held != nil

@@ -11,7 +11,7 @@ import (
 const abandonAfter = 3
 
 // mayGiveUp reports whether the machine has failed so often that a deletion continues without undeploying it or switching it off. What
-// has nothing to do with it, such as that Ironic does not answer, is waited for: the machine may run something. (Who may write
+// has nothing to do with it, such as that Ironic does not answer, is waited for: the machine may run something. (Whoever may write
 // a status can lower errorCount, to have the errors counted from 0, but not raise the other one.)
 func mayGiveUp(status *metal3.BareMetalHostStatus) bool {
 	return min(status.ErrorCount, status.Record.MachineErrors) >= abandonAfter

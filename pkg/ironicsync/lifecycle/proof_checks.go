@@ -87,7 +87,7 @@ func deploymentGone(s Situation, _ Step) *contradiction {
 	return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&s.Host.Status, s.Host.Status.Record.Deployment.Gone)}
 }
 
-// sharedMachine is that somebody may use the machine otherwise. Who has confirmed that another node has the BMC has not
+// sharedMachine is that somebody may use the machine through another node or host. Whoever has confirmed that another node has the BMC has not
 // confirmed anything of another host.
 func sharedMachine(s Situation, _ Step) *contradiction {
 	if isTakenOver(s.Host, s.node) && isSharedBMCConfirmed(s.Host, s.node) {

@@ -24,7 +24,7 @@ import (
 const (
 	// countAnnotation is the count in the Lease.
 	countAnnotation = "metal3.io/etcd-count"
-	// restoredAnnotation says that etcd was restored. Who removes it lets the server go on.
+	// restoredAnnotation says that etcd was restored. Whoever removes it lets the server go on.
 	restoredAnnotation = "metal3.io/restored"
 )
 
@@ -154,7 +154,7 @@ func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason 
 	case !counted && inEtcd == g.counted.Load(): // somebody has deleted the Lease
 		return ""
 	case !counted && inEtcd > firstCount:
-		// Who deletes the Lease, or has another one used, must not end a hold by that.
+		// Deleting the Lease, or having another one used, must not end a hold.
 		return fmt.Sprintf("Whether the server's etcd was restored from a backup is not known, because the Lease is new and has no count to compare with that of etcd (%d)", inEtcd)
 	}
 	return ""

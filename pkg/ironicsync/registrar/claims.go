@@ -63,7 +63,7 @@ func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Nod
 }
 
 // canAdopt reports whether a node that was not created for the host may become its node: no host has it,
-// and Ironic talks to the host's BMC for it. (Who knows a MAC address of a machine does not get its node, and that Ironic
+// and Ironic talks to the host's BMC for it. (Whoever knows a MAC address of a machine does not get its node, and that Ironic
 // does not say which BMC a node has is no proof that it is this one.)
 func (c *Claims) canAdopt(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return !c.IsNodeOfAnother(host, lifecycle.RecordOf(node)) && lifecycle.KeyOfNode(node).Matches(lifecycle.BMCKey(host))

@@ -122,8 +122,8 @@ type hostVersion struct {
 	generation      uint64
 }
 
-// noticed is what is waited for, or doubted, of a node since a time by our clock. Ironic's clock, which has set about, may
-// differ from ours.
+// noticed is something about a node that may pass, such as a missing inventory, and since when it is known, by our
+// clock. Ironic's clock, which has set about, may differ from ours.
 type noticed struct {
 	about, since time.Time
 	// next is when Ironic is asked again for what is missing.

@@ -44,7 +44,7 @@ type Place struct {
 // Enter takes a place for a connection, which the caller must leave. The error is a *LimitError. Nothing is
 // asked of Ironic before that, so that refused users cost nothing.
 //
-// Who ends the session of others by force can do so also if the others have all places of the host.
+// Whoever ends the session of others by force can do so also if the others have all places of the host.
 func (c *Consoles) Enter(options Options) (*Place, error) {
 	p := c.places
 	p.mu.Lock()
