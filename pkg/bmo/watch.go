@@ -32,7 +32,7 @@ const (
 )
 
 // advice ends all reasons.
-const advice = "Two that drive the same machines undo each other's work, so nothing is asked of Ironic for any host. Stop the operator for good (kubectl scale deployment --replicas=0), and what starts it again: GitOps, OLM, the cluster-baremetal-operator. This server goes on when it has seen nothing of the operator for three minutes"
+const advice = "Two controllers of the same machines undo each other's work, so nothing is asked of Ironic for any host. Stop the operator for good (kubectl scale deployment --replicas=0), and what starts it again: GitOps, OLM, the cluster-baremetal-operator. This server goes on when it has seen nothing of the operator for three minutes"
 
 // Watch looks for signs of the operator.
 type Watch struct {

@@ -91,7 +91,7 @@ func allMembers(ctx context.Context, client *clientv3.Client, endpoints []string
 			return nil, fmt.Errorf("etcd at %s: %w: nothing is defragmented, because the other members have to answer meanwhile", endpoint, oneLine(err))
 		}
 		if status.DbSizeQuota == 0 {
-			return nil, fmt.Errorf("etcd at %s does not tell its quota: 3.6 or later is required", endpoint)
+			return nil, fmt.Errorf("etcd at %s does not report its quota: 3.6 or later is required", endpoint)
 		}
 		members = append(members, memberStatus{endpoint, status})
 	}

@@ -60,7 +60,7 @@ func nodesOf(f *fleet.Fleet) func() []ironicregistry.NamedNodes {
 type unusableNodes struct{}
 
 func (unusableNodes) err() error {
-	return &ironic.UnavailableError{Op: "list nodes", Reason: "the server cannot use it; its conditions tell why"}
+	return &ironic.UnavailableError{Op: "list nodes", Reason: "the server cannot use it; its conditions say why"}
 }
 
 func (n unusableNodes) ListNodes(context.Context) ([]ironic.Node, error) { return nil, n.err() }

@@ -67,7 +67,7 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		}
 	}
 	if !utf8.ValidString(parsed.Path) || strings.ContainsFunc(parsed.Path, unicode.IsControl) {
-		return fail("the path has characters that are not text, which Ironic cannot be told")
+		return fail("the path has characters that are not text, and cannot be sent to Ironic")
 	}
 	privLevel := "ADMINISTRATOR"
 	if level := parsed.Query().Get("privilegelevel"); level != "" {

@@ -55,7 +55,7 @@ var imageRules = []rule{
 		"Look at the log of the server of the image."},
 		[]string{"http code 500", "http code 502", "http code 503", "http code 504", "status code 500", "status code 502", "status code 503", "status code 504"}},
 	{Meaning{"ImageCertificate", "The certificate of the server of the image is not trusted.",
-		"Have Ironic and the ramdisk trust who has signed it, or correct the certificate."},
+		"Have Ironic and the ramdisk trust the authority that has signed it, or correct the certificate."},
 		certificatePhrases},
 	{Meaning{"ImageServerTLS", "No TLS connection to the server of the image is possible.",
 		"Correct the scheme, the port or the TLS versions of " + imageURL + "."},

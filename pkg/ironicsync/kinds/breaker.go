@@ -56,7 +56,7 @@ type SilentError struct {
 
 // Error implements error.
 func (e *SilentError) Error() string {
-	return "the BMC has not answered a moment ago, and is left alone for a while"
+	return "the BMC did not answer a moment ago, and is left alone for a while"
 }
 
 // Ask makes a request that waits for the BMC of a node, unless that is to be left alone.

@@ -164,7 +164,7 @@ func (r *Refresher) observationOf(host *metal3.BareMetalHost, node *ironic.Node)
 const setBackGrace = 2 * time.Second
 
 // errSetBack is that a node seems to be in an earlier state again.
-var errSetBack = errors.New("Ironic has answered with an earlier state of the node than before, as a reader of its database does that lags behind")
+var errSetBack = errors.New("Ironic has answered with an earlier state of the node than before: a replica of its database may lag behind")
 
 // record writes the host's status if the observation changes it, and returns the host as it
 // is recorded then.

@@ -184,7 +184,7 @@ func TestRequestedCleanKilledAnywhere(t *testing.T) {
 					}
 					return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
 				})
-				if p := w.host().Status.Record.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
+				if p := w.host().Status.Record.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "not known whether it was carried out") {
 					t.Errorf("the preparation is %+v", p)
 				}
 				if w.cleans() != 1 {

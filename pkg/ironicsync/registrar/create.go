@@ -96,7 +96,7 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 
 // concealedNode is the problem of a node that exists, and that Ironic does not have when it is asked for it.
 // With Keystone, users with project scope see only the nodes of their project.
-const concealedNode = "Ironic has a node of this host already, but conceals it from the server: the node is not of the Keystone project for which the server has its credentials"
+const concealedNode = "Ironic has a node of this host already, but conceals it from the server: the node belongs to another Keystone project than the server's credentials"
 
 // foundDuplicate handles a node that exists already. Either an earlier request of ours created it and its
 // answer got lost, or somebody has created a node of the host's name since FindNode; that one is taken

@@ -218,7 +218,7 @@ func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, no
 		// Ironic has not begun. The request is repeated, or is not wanted any more.
 	case p.Phase == metal3.PreparationRequested && p.IsRequested:
 		end(metal3.PreparationFailed)
-		p.Message = "It was requested from Ironic while this server ended, and nobody has seen whether it was carried out"
+		p.Message = "It was requested from Ironic while this server was stopping, and it is not known whether it was carried out"
 	case state == ironic.Manageable && node.Reservation != "":
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
 		end(metal3.PreparationSucceeded)

@@ -52,7 +52,7 @@ func ValidateHostBootDevice(boot *v1alpha1.HostBootDevice) field.ErrorList {
 	device := field.NewPath("spec", "device")
 	switch {
 	case boot.Spec.Device == "":
-		return field.ErrorList{field.Required(device, "a GET of the subresource tells which there are")}
+		return field.ErrorList{field.Required(device, "a GET of the subresource lists the devices")}
 	case len(boot.Spec.Device) > maxIronicName:
 		return field.ErrorList{field.TooLong(device, "", maxIronicName)}
 	}
