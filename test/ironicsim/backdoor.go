@@ -197,6 +197,18 @@ func (s *Sim) FailNext(ident, phase, text string) error {
 	return nil
 }
 
+// AddHistory adds an event to the history of a node.
+func (s *Sim) AddHistory(id, event string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byUUID[id]
+	if e == nil {
+		return errNodeNotFound(id)
+	}
+	s.record(e, "error", event)
+	return nil
+}
+
 // ProvisionTargets returns the targets of PUT states/provision that were accepted
 // for the node of a UUID, in order, also from before it was lost and made again:
 // what was done to a machine.

@@ -9,13 +9,13 @@ import (
 // DiskWrite is something that Ironic had done to the disks of a node's machine.
 type DiskWrite struct {
 	// Step did it, such as deploy.erase_devices_metadata or deploy.write_image.
-	Step string `json:"step"`
+	Step string
 	// State is the provision state that the node had.
-	State string `json:"state"`
+	State string
 	// Image is the image_source of the node, if the step has deployed it.
-	Image string `json:"image,omitempty"`
+	Image string
 	// At is by the real clock.
-	At time.Time `json:"at"`
+	At time.Time
 }
 
 // DiskWrites returns what was done to the disks of the node with a UUID, in order,
@@ -25,17 +25,6 @@ func (s *Sim) DiskWrites(uuid string) []DiskWrite {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Clone(s.diskWrites[uuid])
-}
-
-// AllDiskWrites returns what DiskWrites does for each node that has any, by UUID.
-func (s *Sim) AllDiskWrites() map[string][]DiskWrite {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make(map[string][]DiskWrite, len(s.diskWrites))
-	for uuid, writes := range s.diskWrites {
-		all[uuid] = slices.Clone(writes)
-	}
-	return all
 }
 
 // touchDisks accounts for a step that writes to disks, before it does.

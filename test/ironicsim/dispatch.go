@@ -22,10 +22,6 @@ const (
 const minimum = 82
 
 func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/_sim/") {
-		s.admin.ServeHTTP(w, r)
-		return
-	}
 	arrived := time.Now()
 	w = datedResponse{w, s}
 	path, inV1 := splitPath(r.URL.Path)

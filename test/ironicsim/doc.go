@@ -7,7 +7,6 @@
 // too (see Options.WithoutDefects). The conformance tests of this package run
 // against a real Ironic as well, when IRONICSIM_REFERENCE names one.
 //
-// A Sim has three doors: the HTTP API of Ironic, Go methods that act behind
-// that API's back (SetNode, LoseNode, AddBMC, SetFaults ...), and the same
-// methods over HTTP under /_sim/ for the command.
+// A Sim has two doors: the HTTP API of Ironic, and Go methods that act behind
+// that API's back (SetNode, LoseNode, AddBMC, SetFaults ...).
 package ironicsim

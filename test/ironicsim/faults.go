@@ -9,8 +9,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
-// Faults are the troubles of the API process that a test can ask for. They do
-// not touch the paths under /_sim/.
+// Faults are the troubles of the API process that a test can ask for.
 type Faults struct {
 	// Fail500 answers every request with 500.
 	Fail500 bool

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// Stats count what has reached the API since the start or ResetStats. Requests
-// under /_sim/ are not in them.
+// Stats count what has reached the API since the start or ResetStats.
 type Stats struct {
 	// Requests by kind: "GET /v1/nodes?fields", "GET /v1/nodes/{node}",
 	// "GET /v1/nodes?detail?sort_key", "PUT /v1/nodes/{node}/states/power" ... That
