@@ -129,7 +129,7 @@ func toJSON(v any) any {
 // the Sim's own), as a long operation does; UnlockNode gives it back.
 func (s *Sim) LockNode(ident, host string) error {
 	if host == "" {
-		host = s.opts.Conductor
+		host = conductorName
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,9 +22,7 @@ type BMC struct {
 	bootDevice     string
 	persistent     bool
 	dead           bool
-	stuck          bool
 	noSoftPower    bool
-	commands       int
 	powerCuts      int
 	diskWrites     []DiskWrite
 	macs           []string // of its network cards; nil until it was inspected
@@ -92,12 +90,9 @@ func (b *BMC) Address() string { return b.address }
 // SetDead makes the BMC stop answering, or answer again.
 func (b *BMC) SetDead(dead bool) { b.set(func() { b.dead = dead }) }
 
-// SetURL has each command wait for an answer from a URL, up to Options.SilentBMCTimeout: of a listener, for example, that
+// SetURL has each command wait for an answer from a URL, for up to a minute: of a listener, for example, that
 // accepts connections and never answers. Empty: the commands are carried out at once. The sync of power states does not wait.
 func (b *BMC) SetURL(url string) { b.set(func() { b.url = url }) }
-
-// SetStuck makes the BMC accept power commands without effect.
-func (b *BMC) SetStuck(stuck bool) { b.set(func() { b.stuck = stuck }) }
 
 // SetSerial has the machine report a serial number, as a chassis gives its own to each of its sleds.
 func (b *BMC) SetSerial(serial string) { b.set(func() { b.serial = serial }) }
@@ -114,13 +109,6 @@ func (b *BMC) Power() string {
 	b.s.mu.RLock()
 	defer b.s.mu.RUnlock()
 	return b.power
-}
-
-// Commands counts the commands that the BMC was sent, answered or not.
-func (b *BMC) Commands() int {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return b.commands
 }
 
 // PowerCuts counts how often Ironic has switched the machine off while it was on, softly or

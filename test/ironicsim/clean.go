@@ -13,7 +13,7 @@ func bootsRamdisk(n *node) bool { return n.deployInterface != "fake" }
 // clean is do_node_clean for automated cleaning, in a node that is cleaning.
 func (t *task) clean() {
 	n := t.node()
-	if t.s.opts.NoAutomatedClean || n.automatedClean != nil && !*n.automatedClean {
+	if n.automatedClean != nil && !*n.automatedClean {
 		t.done(func(n *node) { n.cleanStep = emptyObject })
 		return
 	}

@@ -74,7 +74,7 @@ func only(m map[string]any, fields []string) (map[string]any, error) {
 }
 
 // hosts are the conductors that serve drivers.
-func (s *Sim) hosts() []string { return []string{s.opts.Conductor} }
+func (s *Sim) hosts() []string { return []string{conductorName} }
 
 func (s *Sim) driverJSON(c *call, name string, detail bool) map[string]any {
 	d := map[string]any{"name": name, "hosts": s.hosts(), "type": "dynamic", "links": c.links("drivers/" + name),
@@ -147,8 +147,8 @@ func (s *Sim) conductorJSON(c *call, detail bool) map[string]any {
 	alive, now := s.conductor != nil, s.now()
 	s.mu.RUnlock()
 	m := map[string]any{
-		"hostname": s.opts.Conductor, "conductor_group": "", "alive": alive,
-		"links": c.links("conductors/" + s.opts.Conductor),
+		"hostname": conductorName, "conductor_group": "", "alive": alive,
+		"links": c.links("conductors/" + conductorName),
 	}
 	if detail {
 		m["created_at"], m["updated_at"], m["drivers"] = formatTime(s.startedAt), formatTime(now), driverNames

@@ -28,15 +28,10 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	rt, vars, known := match(r.Method, path)
 	isRoot := len(path) == 0 && !inV1
 	kind := kindOf(r, rt, isRoot)
-	done := s.stats.begin(kind)
-	defer done()
+	s.stats.count(kind)
 	if !s.faults.pass(s.ctx, r) {
 		// A hanging request that is let go gets no answer but a closed connection.
 		panic(http.ErrAbortHandler)
-	}
-	if s.faults.get().Fail500 {
-		write(w, http.StatusInternalServerError, fault(http.StatusInternalServerError, "Unexpected error raised by RPC").body())
-		return
 	}
 	if code := s.faults.get().FailWrites; code != 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		failWrite(w, code)

@@ -191,12 +191,11 @@ func (s *Sim) command(ctx context.Context, n *node, command string, act func(b *
 	dead := b == nil || b.dead
 	url := ""
 	if b != nil {
-		b.commands++
 		url = b.url
 	}
 	s.mu.Unlock()
 	if url != "" {
-		if err := ask(ctx, http.MethodGet, url, s.opts.SilentBMCTimeout); err != nil {
+		if err := ask(ctx, http.MethodGet, url, silentBMCTimeout); err != nil {
 			if ctx.Err() != nil {
 				return errKilled
 			}
@@ -247,7 +246,7 @@ func (s *Sim) switchPower(ctx context.Context, n *node, target string, timeout t
 	}
 	effective := false
 	name := map[string]string{fsm.PowerOn: "power on", fsm.PowerOff: "power off", fsm.SoftPowerOff: "power soft"}[target]
-	if err := s.command(ctx, n, name, func(b *BMC) { effective = !b.stuck && !(soft && b.noSoftPower) }); err != nil {
+	if err := s.command(ctx, n, name, func(b *BMC) { effective = !soft || !b.noSoftPower }); err != nil {
 		return err
 	}
 	if !effective || s.opts.Delays.Power > timeout {

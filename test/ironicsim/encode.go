@@ -20,12 +20,12 @@ type nodeView struct {
 
 // detailView has all fields of the requested version.
 func (s *Sim) detailView(c *call) *nodeView {
-	return &nodeView{base: c.base, minor: c.minor, host: s.opts.Conductor}
+	return &nodeView{base: c.base, minor: c.minor, host: conductorName}
 }
 
 // fieldView has the given fields only. Unknown ones must have been refused.
 func (s *Sim) fieldView(c *call, names []string) *nodeView {
-	v := &nodeView{base: c.base, minor: c.minor, host: s.opts.Conductor, fields: []*field{}}
+	v := &nodeView{base: c.base, minor: c.minor, host: conductorName, fields: []*field{}}
 	v.uuid = slices.Contains(names, "uuid")
 	for i := range nodeFields {
 		if slices.Contains(names, nodeFields[i].name) {

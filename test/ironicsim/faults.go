@@ -11,8 +11,6 @@ import (
 
 // Faults are the troubles of the API process that a test can ask for.
 type Faults struct {
-	// Fail500 answers every request with 500.
-	Fail500 bool
 	// FailWrites answers every request that is no read with this status, which is
 	// 401, 403, 500 or 503: credentials that were taken away, a role that may only
 	// read, a database that is full, no free conductor worker. 0: none.
@@ -26,14 +24,7 @@ type Faults struct {
 	// after they were read from the database: a real Ironic takes most of the time
 	// of a list to encode it, and what it then sends is as old as that.
 	LatencyPerNode time.Duration
-	// MaxBurst, if it is not 0, resets new connections when more than this many
-	// arrive within BurstWindow, as Ironic's own server does with some twenty. It
-	// needs Start.
-	MaxBurst int
 }
-
-// BurstWindow is the time within which connections count as arriving at once.
-const BurstWindow = 20 * time.Millisecond
 
 type faultSwitch struct {
 	mu      sync.Mutex
@@ -46,9 +37,6 @@ func (f *faultSwitch) init() { f.release = make(chan struct{}) }
 
 // SetFaults replaces the faults that are in force; the zero Faults ends all.
 func (s *Sim) SetFaults(f Faults) { s.faults.set(f) }
-
-// Faults returns the faults that are in force.
-func (s *Sim) Faults() Faults { return s.faults.get() }
 
 // Verdict is what becomes of one request. The zero Verdict lets it pass.
 type Verdict struct {

@@ -25,7 +25,7 @@ type api struct {
 func quick() Options {
 	return Options{
 		Delays: All(5 * time.Millisecond), LockRetryInterval: 20 * time.Millisecond, BMCDelay: time.Millisecond,
-		BMCTimeout: 50 * time.Millisecond, PowerChangeTimeout: 100 * time.Millisecond, SoftPowerOffTimeout: 100 * time.Millisecond,
+		BMCTimeout: 50 * time.Millisecond, MaxPowerTimeout: 100 * time.Millisecond,
 		PowerSyncInterval: 20 * time.Millisecond, PowerRecoveryInterval: 20 * time.Millisecond, RamdiskDelay: 10 * time.Millisecond,
 		InventoryLag: 5 * time.Millisecond,
 	}

@@ -57,21 +57,6 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-func TestMaxLimit(t *testing.T) {
-	o := quick()
-	o.MaxLimit = 3
-	a := start(t, o)
-	for range 5 {
-		a.node(nil)
-	}
-	if got, next := a.page("limit=1000"); len(got) != 3 || next == "" {
-		t.Errorf("a limit above max_limit is cut silently: got %d, next %q", len(got), next)
-	}
-	if got, _ := a.page(""); len(got) != 3 {
-		t.Errorf("without a limit: got %d, want max_limit", len(got))
-	}
-}
-
 func TestChildren(t *testing.T) {
 	a := start(t, noSync())
 	parent := strings.TrimPrefix(a.node(nil), "/v1/nodes/")

@@ -15,7 +15,7 @@ func (s *Sim) lookFor(image string) error {
 	if !isOnLoopback(image) {
 		return nil
 	}
-	if err := ask(s.ctx, http.MethodHead, image, s.opts.ImageTimeout); err != nil {
+	if err := ask(s.ctx, http.MethodHead, image, imageTimeout); err != nil {
 		return badRequest("Validation of image href %s failed, reason: %v", image, err)
 	}
 	return nil

@@ -46,8 +46,8 @@ func (s *Sim) pageArgs(c *call) (limit int, key, dir string, err error) {
 	if given && limit <= 0 {
 		return 0, "", "", badRequest("Limit must be positive")
 	}
-	if !given || limit > s.opts.MaxLimit {
-		limit = s.opts.MaxLimit
+	if !given || limit > maxLimit {
+		limit = maxLimit
 	}
 	if key, given, err = c.stringArg("sort_key"); err != nil {
 		return 0, "", "", err

@@ -12,8 +12,6 @@ import (
 type Options struct {
 	// MaxVersion is the highest API version that is served: "1.96".
 	MaxVersion string
-	// Conductor is the conductor's host name, seen in reservation: "conductor-0".
-	Conductor string
 	// ConductorGroups are groups that have conductors, beside that of the nodes without a group.
 	ConductorGroups []string
 	// Username and Password switch on auth_strategy http_basic.
@@ -22,51 +20,27 @@ type Options struct {
 	// Delays of the operations that run in the conductor.
 	Delays Delays
 
-	// LockRetryInterval and LockRetryAttempts are node_locked_retry_interval and
-	// node_locked_retry_attempts: 1 s and 3, so that a call on a locked node
-	// blocks for two seconds before its 409.
+	// LockRetryInterval is node_locked_retry_interval: 1 s, so that a call on a locked node blocks for two seconds before
+	// its 409.
 	LockRetryInterval time.Duration
-	LockRetryAttempts int
 	// Workers is workers_pool_size: operations that may run at once before 503: 100.
 	Workers int
-
-	// RequestThreads is wsgi_default_pool_size: requests that are worked on at a time, including those that wait for a BMC
-	// or an image server; further ones wait: 100.
-	RequestThreads int
-	// ImageTimeout is webserver_connection_timeout: how long to wait for the server of an image: 60 s.
-	ImageTimeout time.Duration
 
 	// BMCDelay is how long a command to a living BMC takes: 10 ms.
 	BMCDelay time.Duration
 	// BMCTimeout is how long a command to a dead BMC holds the node: 3 s, as
 	// ipmitool takes with one try. (By default it takes 70 s, and Redfish 16 s.)
 	BMCTimeout time.Duration
-	// SilentBMCTimeout is how long Ironic waits for a BMC that accepts a connection and does not answer: 60 s.
-	SilentBMCTimeout time.Duration
-	// PowerChangeTimeout is power_state_change_timeout: 10 s. A request's own
-	// timeout replaces it.
-	PowerChangeTimeout time.Duration
-	// SoftPowerOffTimeout is soft_power_off_timeout: 10 min.
-	SoftPowerOffTimeout time.Duration
 	// MaxPowerTimeout bounds the timeout of a request, so that a test need not wait
 	// for the minutes that a client gives a system to shut down. Zero: no bound.
 	MaxPowerTimeout time.Duration
 	// PowerSyncInterval is sync_power_state_interval: 5 s, as tests use; Ironic's
 	// own default is 60 s. Negative: no power sync.
 	PowerSyncInterval time.Duration
-	// PowerSyncRetries is power_state_sync_max_retries: 1, as tests use; Ironic's
-	// own default is 3.
-	PowerSyncRetries int
 	// PowerRecoveryInterval is power_failure_recovery_interval: 5 s, as tests use;
 	// Ironic's own default is 300 s. Negative: no recovery.
 	PowerRecoveryInterval time.Duration
-	// ForcePowerState is force_power_state_during_sync: Ironic switches a machine
-	// back that another client has switched. Metal3 runs without it.
-	ForcePowerState bool
 
-	// NoAutomatedClean is automated_clean = false: provide goes to available
-	// without cleaning.
-	NoAutomatedClean bool
 	// DefaultRamdisk stands for [conductor]deploy_kernel and deploy_ramdisk: nodes
 	// that boot the ramdisk need not name one in driver_info.
 	DefaultRamdisk bool
@@ -88,8 +62,6 @@ type Options struct {
 	// NoSoftPowerOff names the drivers whose power interface has no soft power
 	// off and no soft reboot. None of Ironic's usual ones lacks it.
 	NoSoftPowerOff []string
-	// MaxLimit is [api]max_limit, the largest page: 1000.
-	MaxLimit int
 	// Trail, if it is set, is told of each write to the database, each request that was executed, and what was
 	// done to machines. It is called with a lock of the Sim held, and from several goroutines; it must not call the Sim.
 	Trail func(Event)
@@ -100,6 +72,29 @@ type Options struct {
 	// verb answers 500 if the node has no image_source.
 	WithoutDefects bool
 }
+
+// What tests have no reason to change of Ironic's configuration.
+const (
+	// conductorName is the conductor's host name, seen in reservation.
+	conductorName = "conductor-0"
+	// lockAttempts is node_locked_retry_attempts.
+	lockAttempts = 3
+	// requestThreads is wsgi_default_pool_size: requests that are worked on at a time, including those that wait for a BMC
+	// or an image server; further ones wait.
+	requestThreads = 100
+	// imageTimeout is webserver_connection_timeout: how long to wait for the server of an image.
+	imageTimeout = time.Minute
+	// silentBMCTimeout is how long Ironic waits for a BMC that accepts a connection and does not answer.
+	silentBMCTimeout = time.Minute
+	// powerChangeTimeout is power_state_change_timeout, and softPowerOffTimeout soft_power_off_timeout. A request's own
+	// timeout replaces them.
+	powerChangeTimeout  = 10 * time.Second
+	softPowerOffTimeout = 10 * time.Minute
+	// powerSyncRetries is power_state_sync_max_retries, as tests of Metal3 use it; Ironic's own default is 3.
+	powerSyncRetries = 1
+	// maxLimit is [api]max_limit, the largest page.
+	maxLimit = 1000
+)
 
 // Delays are the times that operations spend in their transient states, on top
 // of what the BMC takes. The default of each is 25 ms, which is about what
@@ -120,7 +115,6 @@ func (o Options) withDefaults() (Options, int, error) {
 	if err != nil {
 		return o, 0, err
 	}
-	set(&o.Conductor, "conductor-0")
 	const step = 25 * time.Millisecond
 	for _, d := range []*time.Duration{
 		&o.Delays.Verify, &o.Delays.Inspect, &o.Delays.Clean, &o.Delays.Deploy, &o.Delays.Delete,
@@ -129,22 +123,14 @@ func (o Options) withDefaults() (Options, int, error) {
 		set(d, step)
 	}
 	set(&o.LockRetryInterval, time.Second)
-	set(&o.LockRetryAttempts, 3)
 	set(&o.Workers, 100)
-	set(&o.RequestThreads, 100)
-	set(&o.ImageTimeout, time.Minute)
 	set(&o.BMCDelay, 10*time.Millisecond)
 	set(&o.BMCTimeout, 3*time.Second)
-	set(&o.SilentBMCTimeout, time.Minute)
-	set(&o.PowerChangeTimeout, 10*time.Second)
-	set(&o.SoftPowerOffTimeout, 10*time.Minute)
 	set(&o.PowerSyncInterval, 5*time.Second)
-	set(&o.PowerSyncRetries, 1)
 	set(&o.PowerRecoveryInterval, 5*time.Second)
 	set(&o.CallbackTimeout, 30*time.Minute)
 	set(&o.RamdiskDelay, time.Second)
 	set(&o.InventoryLag, 20*time.Millisecond)
-	set(&o.MaxLimit, 1000)
 	return o, minor, nil
 }
 

@@ -65,9 +65,9 @@ func orNone(s string) string {
 func (t *task) powerAction(target string, timeout time.Duration) error {
 	s, goal := t.s, fsm.PowerGoal(target)
 	if timeout == 0 {
-		timeout = s.opts.PowerChangeTimeout
+		timeout = powerChangeTimeout
 		if target == fsm.SoftPowerOff || target == fsm.SoftReboot {
-			timeout = s.opts.SoftPowerOffTimeout
+			timeout = softPowerOffTimeout
 		}
 	}
 	if limit := s.opts.MaxPowerTimeout; limit > 0 {
@@ -142,7 +142,7 @@ func (t *task) relatives(n *node, target string) error {
 	if n.parentNode != n.UUID || dedicated || target != fsm.PowerOn && target != fsm.PowerOff {
 		return nil
 	}
-	if !t.sleep(time.Duration(t.s.opts.LockRetryAttempts-1) * t.s.opts.LockRetryInterval) {
+	if !t.sleep(time.Duration(lockAttempts-1) * t.s.opts.LockRetryInterval) {
 		return errKilled
 	}
 	relative := "parent_node"

@@ -46,9 +46,6 @@ func (s *Sim) peekPower(n *node) (string, error) {
 		return "", err
 	}
 	b, accepted := s.bmcOf(n)
-	if b != nil {
-		b.commands++
-	}
 	if dead := b == nil || b.dead; dead || !accepted {
 		return "", errBMC(n, "power status", !dead)
 	}
@@ -66,7 +63,7 @@ func (s *Sim) syncNode(e *entry) {
 	state, err := s.peekPower(n)
 	switch {
 	case err != nil:
-		if count > s.opts.PowerSyncRetries {
+		if count > powerSyncRetries {
 			s.syncExceeded(e, "", err)
 		}
 	case n.PowerState == state:
@@ -74,13 +71,8 @@ func (s *Sim) syncNode(e *entry) {
 	case n.PowerState == "":
 		s.update(e, func(n *node) { n.PowerState = state })
 		count = 0
-	case count > s.opts.PowerSyncRetries:
+	case count > powerSyncRetries:
 		s.syncExceeded(e, state, nil)
-	case s.opts.ForcePowerState && !n.DisablePowerOff:
-		if b, _ := s.bmcOf(n); b != nil && !b.stuck {
-			b.power = n.PowerState
-		}
-		s.update(e, func(*node) {})
 	default:
 		s.update(e, func(n *node) { n.PowerState = state })
 	}

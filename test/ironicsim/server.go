@@ -70,19 +70,11 @@ func (s *Sim) listen(addr string) error {
 		ReadHeaderTimeout: time.Minute,
 		// Connections that break are what the faults are for.
 		ErrorLog: log.New(io.Discard, "", 0),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				s.stats.connection(+1)
-			case http.StateClosed, http.StateHijacked:
-				s.stats.connection(-1)
-			}
-		},
 	}
 	s.server.addr, s.server.http = l.Addr().String(), srv
 	s.spawn(func() {
 		// It ends with ErrServerClosed, when close() has closed it.
-		_ = srv.Serve(&listener{Listener: l, s: s})
+		_ = srv.Serve(l)
 	})
 	return nil
 }
@@ -93,38 +85,5 @@ func (v *server) close() {
 	if v.http != nil {
 		_ = v.http.Close()
 		v.http = nil
-	}
-}
-
-// listener resets connections that come in too large a burst.
-type listener struct {
-	net.Listener
-	s      *Sim
-	recent []time.Time // of the connections within BurstWindow
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		limit := l.s.faults.get().MaxBurst
-		if limit == 0 {
-			return conn, nil
-		}
-		at := time.Now()
-		for len(l.recent) > 0 && at.Sub(l.recent[0]) > BurstWindow {
-			l.recent = l.recent[1:]
-		}
-		l.recent = append(l.recent, at)
-		if len(l.recent) <= limit {
-			return conn, nil
-		}
-		l.s.stats.countReset()
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // closing then sends a reset
-		}
-		_ = conn.Close()
 	}
 }

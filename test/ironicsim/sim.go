@@ -62,7 +62,7 @@ func New(o Options) *Sim {
 		byUUID: map[string]*entry{}, byName: map[string]*entry{}, byInstance: map[string]*entry{},
 		ports: map[string]*port{}, byMAC: map[string]*port{}, bmcs: map[string]*BMC{},
 		targets: map[string][]string{}, diskWrites: map[string][]DiskWrite{},
-		startedAt: Clock{}.at(time.Now()), threads: make(chan struct{}, o.RequestThreads),
+		startedAt: Clock{}.at(time.Now()), threads: make(chan struct{}, requestThreads),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.init()
@@ -247,5 +247,5 @@ func (s *Sim) record(e *entry, eventType, event string) {
 	if len(e.history) >= 300 { // node_history_max_entries
 		e.history = e.history[1:]
 	}
-	e.history = append(e.history, historyEvent{UUID: newUUID(), CreatedAt: s.timeFor(e), EventType: eventType, Event: event, Conductor: s.opts.Conductor})
+	e.history = append(e.history, historyEvent{UUID: newUUID(), CreatedAt: s.timeFor(e), EventType: eventType, Event: event, Conductor: conductorName})
 }

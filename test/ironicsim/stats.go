@@ -12,17 +12,9 @@ type Stats struct {
 	// Requests by kind: "GET /v1/nodes?fields", "GET /v1/nodes/{node}",
 	// "GET /v1/nodes?detail?sort_key", "PUT /v1/nodes/{node}/states/power" ... That
 	// the arguments fields, detail and sort_key are there is part of the kind.
-	Requests map[string]int `json:"requests"`
+	Requests map[string]int
 	// Total is the sum of Requests.
-	Total int `json:"total"`
-	// MaxConcurrent is the most requests that were in work at one time.
-	MaxConcurrent int `json:"maxConcurrent"`
-	// Connections counts accepted connections, MaxConnections the most that were
-	// open at one time. Both need Start.
-	Connections    int `json:"connections"`
-	MaxConnections int `json:"maxConnections"`
-	// Resets counts the connections that were reset because too many came at once.
-	Resets int `json:"resets"`
+	Total int
 }
 
 // Count is the number of requests of a kind.
@@ -40,10 +32,8 @@ func (s Stats) Writes() int {
 }
 
 type stats struct {
-	mu      sync.Mutex
-	counts  Stats
-	working int
-	open    int
+	mu     sync.Mutex
+	counts Stats
 }
 
 // Stats returns the counters.
@@ -55,44 +45,21 @@ func (s *Sim) Stats() Stats {
 	return out
 }
 
-// ResetStats sets the counters to zero; what is open or in work counts again.
+// ResetStats sets the counters to zero.
 func (s *Sim) ResetStats() { s.stats.reset() }
 
 func (st *stats) reset() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.counts = Stats{Requests: map[string]int{}, MaxConcurrent: st.working, MaxConnections: st.open}
+	st.counts = Stats{Requests: map[string]int{}}
 }
 
-// begin counts a request in; the returned function counts it out.
-func (st *stats) begin(kind string) (done func()) {
+// count counts a request in.
+func (st *stats) count(kind string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.counts.Requests[kind]++
 	st.counts.Total++
-	st.working++
-	st.counts.MaxConcurrent = max(st.counts.MaxConcurrent, st.working)
-	return func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		st.working--
-	}
-}
-
-func (st *stats) connection(change int) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.open += change
-	if change > 0 {
-		st.counts.Connections++
-	}
-	st.counts.MaxConnections = max(st.counts.MaxConnections, st.open)
-}
-
-func (st *stats) countReset() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.counts.Resets++
 }
 
 // kindOf is the key of Stats.Requests for a request.

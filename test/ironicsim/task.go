@@ -46,7 +46,7 @@ func (s *Sim) RestartConductor() {
 	s.startConductor()
 	for _, e := range s.nodes {
 		found := e.n.Node
-		if text := s.machine.TakeOver(&found, s.opts.Conductor); text != "" {
+		if text := s.machine.TakeOver(&found, conductorName); text != "" {
 			s.record(e, "transition", text)
 		}
 		if found != e.n.Node {
@@ -70,7 +70,7 @@ func (s *Sim) acquire(e *entry, once bool) (*task, error) {
 		if err == nil {
 			return t, nil
 		}
-		if once || attempt >= s.opts.LockRetryAttempts || err.code != http.StatusConflict {
+		if once || attempt >= lockAttempts || err.code != http.StatusConflict {
 			return nil, err
 		}
 		if !sleep(s.ctx, s.opts.LockRetryInterval) {
@@ -88,7 +88,7 @@ func (s *Sim) tryAcquire(e *entry) (*task, *apiError) {
 	if e.gone {
 		return nil, errNodeNotFound(e.n.UUID)
 	}
-	if err := s.lock(e, s.opts.Conductor); err != nil {
+	if err := s.lock(e, conductorName); err != nil {
 		return nil, asAPIError(err, http.StatusConflict)
 	}
 	return &task{s: s, c: s.conductor, e: e}, nil

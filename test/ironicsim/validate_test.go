@@ -1,10 +1,8 @@
 package ironicsim
 
 import (
-	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -127,23 +125,4 @@ func TestHeldRamdisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.until(held, "be inspected", inspected)
-}
-
-// TestValidateLooksForImage: Ironic answers a validation, and the request of a deployment, when the server of the image has.
-func TestValidateLooksForImage(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() // nobody accepts, so nobody answers
-	const patience = 200 * time.Millisecond
-	sim := New(Options{ImageTimeout: patience})
-	defer sim.Close()
-	for image, silent := range map[string]bool{"http://" + listener.Addr().String() + "/image": true, "http://192.0.2.1/image": false} {
-		began := time.Now()
-		err := sim.lookFor(image)
-		if took := time.Since(began); silent != (err != nil) || silent && took < patience {
-			t.Errorf("%s: %v after %s", image, err, took)
-		}
-	}
 }
