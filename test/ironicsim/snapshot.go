@@ -2,7 +2,6 @@ package ironicsim
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ func (s *Sim) Snapshot() *Snapshot {
 	for _, e := range s.nodes {
 		copied.nodes = append(copied.nodes, entry{
 			n: e.n, inventory: e.inventory, history: slices.Clone(e.history), bios: e.bios, firmware: e.firmware,
-			failNext: maps.Clone(e.failNext), clockOffset: e.clockOffset,
+			clockOffset: e.clockOffset,
 		})
 	}
 	return copied
@@ -39,7 +38,7 @@ func (s *Sim) Restore(from *Snapshot) {
 	s.mu.Lock()
 	for i := range from.nodes {
 		e := from.nodes[i]
-		e.history, e.failNext = slices.Clone(e.history), maps.Clone(e.failNext)
+		e.history = slices.Clone(e.history)
 		s.nodes = append(s.nodes, &e)
 		s.byUUID[e.n.UUID] = &e
 		reindex(s.byName, "", e.n.name, &e)

@@ -14,10 +14,6 @@ func (t *task) verify() {
 		return
 	}
 	n := t.node()
-	if text := t.planned("verify"); text != "" {
-		t.fail("verify", fmt.Sprintf("Failed to get power state for node %s. Error: %s", n.UUID, text), nil)
-		return
-	}
 	if err := validatePower(n); err != nil {
 		t.fail("verify", fmt.Sprintf("Failed to validate power driver interface for node %s. Error: %v", n.UUID, err), nil)
 		return
@@ -37,15 +33,11 @@ func (t *task) adopt() {
 		return
 	}
 	n := t.node()
-	text := t.planned("adopt")
-	if text == "" && bootsISO(n) { // a node that boots from its disk needs nothing of us
+	if bootsISO(n) { // a node that boots from its disk needs nothing of us
 		if err := t.s.validateBoot(n); err != nil {
-			text = err.Error()
+			t.fail("adoption", fmt.Sprintf("Error while attempting to adopt node %s: %v.", n.UUID, err), nil)
+			return
 		}
-	}
-	if text != "" {
-		t.fail("adoption", fmt.Sprintf("Error while attempting to adopt node %s: %s.", n.UUID, text), nil)
-		return
 	}
 	t.done(nil)
 }
