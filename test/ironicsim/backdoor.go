@@ -35,9 +35,9 @@ func (s *Sim) CreatePort(nodeIdent, mac string) error {
 		return errNodeNotFound(nodeIdent)
 	}
 	if s.byMAC[address] != nil {
-		return conflict("A port with MAC address %s already exists.", address)
+		return errMACTaken(address)
 	}
-	s.insertPort(&port{uuid: newUUID(), address: address, nodeUUID: e.n.UUID, pxeEnabled: true})
+	s.addPort(address, e.n.UUID)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{"/v1/nodes?detail=True", "/v1/nodes?fields=uuid,driver_info&limit=10", "/v1/ports?detail=True",
+	for _, path := range []string{"/v1/nodes?detail=True", "/v1/nodes?fields=uuid,driver_info&limit=10", "/v1/ports?limit=100",
 		"/v1/nodes?detail=True&sort_key=updated_at&sort_dir=desc&limit=50"} {
 		readers.Go(func() {
 			for {

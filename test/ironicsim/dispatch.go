@@ -2,7 +2,6 @@ package ironicsim
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,7 +159,6 @@ func (s *Sim) answer(c *call, rt *route, isRoot, known bool) error {
 		if !validName(ident) && !isUUID(ident) {
 			return abort(http.StatusBadRequest, "Expected UUID or name for node: "+ident)
 		}
-		s.stripJSONSuffix(c, ident)
 	}
 	if err := c.parseArgs(rt); err != nil {
 		return err
@@ -179,17 +177,6 @@ func splitPath(p string) (segments []string, inV1 bool) {
 		return nil, inV1
 	}
 	return strings.Split(rest, "/"), inV1
-}
-
-// stripJSONSuffix: before 1.91 a trailing .json in a URL may be cut off.
-func (s *Sim) stripJSONSuffix(c *call, ident string) {
-	short, ok := strings.CutSuffix(ident, ".json")
-	if !ok || c.minor >= 91 || c.r.Header.Get(headerVersion) == "" || !strings.HasSuffix(c.r.URL.Path, ".json") {
-		return
-	}
-	if e, _ := s.lookup(ident); e == nil {
-		c.path["node"] = short
-	}
 }
 
 var versionPattern = regexp.MustCompile(`^(\d+)\.(\d+)$`)
@@ -225,29 +212,17 @@ func (s *Sim) negotiate(c *call) error {
 	return nil
 }
 
-// authorized checks http_basic credentials and answers 401 or 400 itself.
+// authorized checks http_basic credentials and answers 401 itself.
 func (s *Sim) authorized(w http.ResponseWriter, r *http.Request) bool {
-	code, message := http.StatusUnauthorized, ""
-	kind, token, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	user, password, ok := r.BasicAuth()
 	switch {
-	case r.Header.Get("Authorization") == "":
-		message = "Authorization required"
 	case !ok:
-		code, message = http.StatusBadRequest, "Could not parse Authorization header"
-	case !strings.EqualFold(kind, "basic"):
-		code, message = http.StatusBadRequest, fmt.Sprintf("Unsupported authorization type %q", kind)
+		writeAuthError(w, http.StatusUnauthorized, "Authorization required")
+	case user != s.opts.Username || password != s.opts.Password:
+		writeAuthError(w, http.StatusUnauthorized, "Incorrect username or password")
 	default:
-		pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(token))
-		user, password, ok := strings.Cut(string(pair), ":")
-		if err != nil || !ok {
-			code, message = http.StatusBadRequest, "Could not decode authorization token"
-		} else if user == s.opts.Username && password == s.opts.Password {
-			return true
-		} else {
-			message = "Incorrect username or password"
-		}
+		return true
 	}
-	writeAuthError(w, code, message)
 	return false
 }
 

@@ -116,7 +116,7 @@ func TestStats(t *testing.T) {
 	a := start(t, quick())
 	path := a.node(doc{"name": "x"})
 	a.sim.ResetStats()
-	for _, p := range []string{"/", "/v1", "/v1/nodes", "/v1/nodes?fields=uuid", "/v1/nodes?detail=True&limit=5", "/nodes/x?fields=uuid", path, path + "/states"} {
+	for _, p := range []string{"/", "/v1", "/v1/nodes", "/v1/nodes?fields=uuid", "/v1/nodes?detail=True&limit=5", "/nodes/x?fields=uuid", path} {
 		a.must(200, "GET", p, nil)
 	}
 	a.must(202, "PUT", path+"/states/power", doc{"target": fsm.PowerOn})
@@ -124,28 +124,28 @@ func TestStats(t *testing.T) {
 	got := a.sim.Stats()
 	for kind, want := range map[string]int{
 		"GET /": 1, "GET /v1": 1, "GET /v1/nodes": 1, "GET /v1/nodes?fields": 1, "GET /v1/nodes?detail": 1, "GET /v1/nodes/{node}?fields": 1,
-		"GET /v1/nodes/{node}": 1, "GET /v1/nodes/{node}/states": 1, "PUT /v1/nodes/{node}/states/power": 1, "GET (other)": 1,
+		"GET /v1/nodes/{node}": 1, "PUT /v1/nodes/{node}/states/power": 1, "GET (other)": 1,
 	} {
 		if got.Count(kind) != want {
 			t.Errorf("%s: counted %d, want %d", kind, got.Count(kind), want)
 		}
 	}
-	if got.Total != 10 {
-		t.Errorf("total %d, want 10", got.Total)
+	if got.Total != 9 {
+		t.Errorf("total %d, want 9", got.Total)
 	}
 }
 
 func TestLostNodes(t *testing.T) {
 	a := start(t, quick())
 	one, other := a.node(doc{"name": "one"}), a.node(nil)
-	a.must(201, "POST", "/v1/ports", doc{"node_ident": "one", "address": mac})
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(one, "/v1/nodes/"), "address": mac})
 	if err := a.sim.LoseNode("one"); err != nil {
 		t.Fatal(err)
 	}
 	a.must(404, "GET", one, nil)
 	a.must(200, "GET", other, nil)
-	a.node(doc{"name": "one"}) // the name is free again, and the MAC address
-	a.must(201, "POST", "/v1/ports", doc{"node_ident": "one", "address": mac})
+	one = a.node(doc{"name": "one"}) // the name is free again, and the MAC address
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(one, "/v1/nodes/"), "address": mac})
 	a.sim.LoseAllNodes()
 	if got, _ := a.page("include_children=true"); got != nil {
 		t.Errorf("after the loss of all: %v", got)
@@ -185,8 +185,6 @@ func TestBasicAuth(t *testing.T) {
 		{"/v1/nodes", "", 401, `{"error":{"code":401,"message":"Authorization required"}}`},
 		{"/v1/nope", "", 401, `{"error":{"code":401,"message":"Authorization required"}}`},
 		{"/v1/nodes", basic("admin:nope"), 401, `{"error":{"code":401,"message":"Incorrect username or password"}}`},
-		{"/v1/nodes", "Bearer x", 400, `{"error":{"code":400,"message":"Unsupported authorization type \"Bearer\""}}`},
-		{"/v1/nodes", "Basic !", 400, `{"error":{"code":400,"message":"Could not decode authorization token"}}`},
 		{"/v1/nodes", basic("admin:secret"), 200, ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.base+tt.path, nil)

@@ -14,7 +14,7 @@ type hardwareType struct {
 	interfaces map[string][]string
 }
 
-var driverNames = []string{"fake-hardware", "ipmi", "manual-management", "redfish"}
+var driverNames = []string{"fake-hardware", "ipmi", "redfish"}
 
 var hardwareTypes = map[string]*hardwareType{
 	"fake-hardware": {"FakeHardware", map[string][]string{
@@ -27,9 +27,6 @@ var hardwareTypes = map[string]*hardwareType{
 	"ipmi": {"IPMIHardware", generic(map[string][]string{
 		"console": {"ipmitool-socat", "no-console"}, "management": {"ipmitool", "noop"}, "power": {"ipmitool"},
 		"vendor": {"ipmitool", "no-vendor"},
-	})},
-	"manual-management": {"ManualManagementHardware", generic(map[string][]string{
-		"console": {"no-console"}, "management": {"noop", "fake"}, "power": {"fake"}, "vendor": {"no-vendor"},
 	})},
 	"redfish": {"RedfishHardware", generic(map[string][]string{
 		"bios": {"redfish", "no-bios"}, "boot": {"ipxe", "pxe", "redfish-virtual-media"}, "console": {"no-console"},

@@ -152,8 +152,6 @@ func (a *api) provision(path, target, state string) doc {
 		body["clean_steps"] = []doc{{"interface": "bios", "step": "factory_reset"}}
 	case "service":
 		body["service_steps"] = []doc{{"interface": "vendor", "step": "log_passthrough"}}
-	case "rescue":
-		body["rescue_password"] = "secret"
 	}
 	a.must(http.StatusAccepted, "PUT", path+"/states/provision", body)
 	return a.settled(path, state)

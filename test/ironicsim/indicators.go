@@ -20,7 +20,7 @@ func (s *Sim) getIndicators(c *call) error {
 		return err
 	}
 	light := map[string]any{"name": systemLight, "component": "system", "readonly": false, "states": indicatorStates,
-		"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/management/indicators/" + systemLight, "self", ""}}}
+		"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/management/indicators/" + systemLight, "self"}}}
 	switch n.managementInterface {
 	case "redfish":
 		if err := s.command(s.ctx, s.current(e), "indicators", func(*BMC) {}); err != nil {

@@ -82,7 +82,7 @@ func (t *task) finishInspection(inventory, data map[string]any, ramdisk bool) {
 	s.mu.Lock()
 	for _, mac := range macs {
 		if s.byMAC[mac] == nil && t.alive() && !t.e.gone {
-			s.insertPort(&port{uuid: newUUID(), address: mac, nodeUUID: n.UUID, pxeEnabled: true})
+			s.addPort(mac, n.UUID)
 		}
 	}
 	s.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -82,86 +81,37 @@ func applyPatch(doc map[string]any, ops []patchOp) error {
 		}
 	}
 	for _, p := range ops {
-		if _, err := p.apply(doc, strings.Split(p.path, "/")[1:]); err != nil {
+		if err := p.apply(doc, strings.Split(p.path, "/")[1:]); err != nil {
 			return badRequest("Couldn't apply patch '%s'. Reason: %v", pyRepr(p.raw, true), err)
 		}
 	}
 	return nil
 }
 
-// apply returns target with the operation done at the path below it. Maps at the
-// top are changed in place, all below are copied.
-func (p patchOp) apply(target any, path []string) (any, error) {
+// apply does the operation at the path below target. What is below that is copied before it is changed.
+func (p patchOp) apply(target map[string]any, path []string) error {
 	key, last := path[0], len(path) == 1
 	if last && p.op != "remove" && !p.hasValue {
-		return nil, pythonError("The operation does not contain a 'value' member")
+		return pythonError("The operation does not contain a 'value' member")
 	}
-	switch t := target.(type) {
-	case map[string]any:
-		child, ok := t[key]
-		if !last {
-			if !ok {
-				return nil, pythonError("member '%s' not found in %s", key, pyRepr(t, true))
-			}
-			child, err := p.apply(copyContainer(child), path[1:])
-			if err != nil {
-				return nil, err
-			}
-			t[key] = child
-			return t, nil
+	child, ok := target[key]
+	switch {
+	case !last && !ok:
+		return pythonError("member '%s' not found in %s", key, pyRepr(target, true))
+	case !last:
+		below, isObject := child.(map[string]any)
+		if !isObject { // nobody patches a list
+			return pythonError("unable to apply the operation to %s", pyRepr(child, true))
 		}
-		switch {
-		case p.op == "replace" && key == "-":
-			return nil, pythonError("'path' with '-' can't be applied to 'replace' operation")
-		case !ok && p.op != "add":
-			return nil, pythonError("can't %s a non-existent object '%s'", p.op, key)
-		case p.op == "remove":
-			delete(t, key)
-		default:
-			t[key] = p.value
-		}
-		return t, nil
-	case []any:
-		return p.applyList(t, key, path)
+		below = maps.Clone(below)
+		target[key] = below
+		return p.apply(below, path[1:])
+	case !ok && p.op != "add":
+		return pythonError("can't %s a non-existent object '%s'", p.op, key)
+	case p.op == "remove":
+		delete(target, key)
+	default:
+		target[key] = p.value
 	}
-	return nil, pythonError("unable to apply the operation to %s", pyRepr(target, true))
-}
-
-func (p patchOp) applyList(list []any, key string, path []string) (any, error) {
-	i, err := strconv.Atoi(key)
-	if key == "-" && len(path) == 1 && p.op == "add" {
-		return append(list, p.value), nil
-	}
-	if err != nil {
-		return nil, pythonError("'%s' is not a valid sequence index", key)
-	}
-	if i < 0 || i > len(list) || i == len(list) && (p.op != "add" || len(path) > 1) {
-		return nil, pythonError("list index out of range")
-	}
-	if len(path) > 1 {
-		child, err := p.apply(copyContainer(list[i]), path[1:])
-		if err != nil {
-			return nil, err
-		}
-		list[i] = child
-		return list, nil
-	}
-	switch p.op {
-	case "add":
-		return slices.Insert(list, i, p.value), nil
-	case "remove":
-		return slices.Delete(list, i, i+1), nil
-	}
-	list[i] = p.value
-	return list, nil
-}
-
-func copyContainer(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return maps.Clone(v)
-	case []any:
-		return slices.Clone(v)
-	}
-	return v
+	return nil
 }

@@ -40,11 +40,10 @@ func testLocks(t *testing.T) {
 		{"DELETE", path, nil, 409, true},
 		{"GET", path + "/management/boot_device", nil, 409, true},
 		{"PUT", path + "/management/boot_device", doc{"boot_device": "pxe"}, 409, true},
-		{"DELETE", "/v1/ports/" + port, nil, 409, true},
+		{"PATCH", "/v1/ports/" + port, []doc{{"op": "add", "path": "/extra/a", "value": 1}}, 409, true},
 		{"GET", path + "/management/boot_device/supported", nil, 200, false},
 		{"GET", path + "/validate", nil, 200, false},
 		{"GET", path, nil, 200, false},
-		{"GET", path + "/states", nil, 200, false},
 		{"GET", path + "/inventory", nil, 404, false},
 		{"GET", path + "/history", nil, 200, false},
 		{"GET", path + "/bios", nil, 200, false},
@@ -96,7 +95,6 @@ func TestUpdatedAt(t *testing.T) {
 	a.power(path, fsm.PowerOn)
 	before := a.get(path)["updated_at"]
 	a.must(200, "GET", path+"/validate", nil)
-	a.must(200, "GET", path+"/states", nil)
 	rounds := time.Now().Add(5 * quick().PowerSyncInterval)
 	eventually(t, func() bool { return time.Now().After(rounds) }, func() string { return "time stands still" })
 	if after := a.get(path)["updated_at"]; after != before {

@@ -92,26 +92,9 @@ func (s *Sim) getSupportedBootDevices(c *call) error {
 	return c.json(http.StatusOK, map[string]any{"supported_boot_devices": bootDevices(n)})
 }
 
-// getValidate is GET /v1/nodes/X/validate and /v1/nodes/validate?node=X. It
-// contacts no BMC.
+// getValidate is GET /v1/nodes/X/validate. It contacts no BMC.
 func (s *Sim) getValidate(c *call) error {
-	ident, ok := c.path["node"]
-	if !ok {
-		id, err := c.uuidArg("node_uuid")
-		if err != nil {
-			return err
-		}
-		if ident, _, err = c.stringArg("node"); err != nil {
-			return err
-		}
-		if id != "" {
-			ident = id
-		}
-		if ident == "" {
-			return badRequest("Expected a logical name or UUID but received None.")
-		}
-	}
-	_, n, err := s.resolve(ident)
+	_, n, err := s.nodeArg(c)
 	if err != nil {
 		return err
 	}
@@ -199,7 +182,7 @@ func (s *Sim) getHistory(c *call) error {
 	items := []any{}
 	for _, h := range events[:min(len(events), limit)] {
 		m := map[string]any{"uuid": h.UUID, "created_at": formatTime(h.CreatedAt), "severity": "ERROR", "event": h.Event,
-			"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/history/" + h.UUID, "self", ""}}}
+			"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/history/" + h.UUID, "self"}}}
 		if detail != nil && *detail {
 			m["event_type"], m["conductor"], m["user"] = h.EventType, h.Conductor, nil
 		} else if len(h.Event) > 255 {

@@ -3,7 +3,6 @@ package ironicsim
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -29,9 +28,6 @@ func (s *Sim) knownField(name string) bool {
 // getNode is GET /v1/nodes/X.
 func (s *Sim) getNode(c *call) error {
 	names, err := c.listArg("fields")
-	if extra, ok := c.path["fields"]; ok {
-		names = []string{strings.ToLower(extra)}
-	}
 	if err != nil {
 		return err
 	}
@@ -51,22 +47,6 @@ func (s *Sim) getNode(c *call) error {
 		}
 	}
 	return c.json(http.StatusOK, s.fieldView(c, names).append(nil, n))
-}
-
-// getStates is GET /v1/nodes/X/states.
-func (s *Sim) getStates(c *call) error {
-	_, n, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	b := []byte{'{'}
-	v := s.detailView(c)
-	for _, name := range []string{"console_enabled", "last_error", "power_state", "provision_state", "target_power_state",
-		"target_provision_state", "provision_updated_at", "raid_config", "target_raid_config", "boot_mode", "secure_boot"} {
-		b = v.appendField(b, n, fieldByName[name])
-	}
-	b = append(b, '}')
-	return c.json(http.StatusOK, slices.Delete(b, 1, 2)) // the first comma
 }
 
 var defaultFields = []string{"instance_uuid", "maintenance", "power_state", "provision_state", "uuid", "name"}

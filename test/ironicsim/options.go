@@ -100,12 +100,12 @@ const (
 // of what the BMC takes. The default of each is 25 ms, which is about what
 // fake-hardware takes in a real Ironic.
 type Delays struct {
-	Verify, Inspect, Clean, Deploy, Delete, Adopt, Service, Rescue, Power time.Duration
+	Verify, Inspect, Clean, Deploy, Delete, Adopt, Service, Power time.Duration
 }
 
 // All returns Delays with each one set to d.
 func All(d time.Duration) Delays {
-	return Delays{Verify: d, Inspect: d, Clean: d, Deploy: d, Delete: d, Adopt: d, Service: d, Rescue: d, Power: d}
+	return Delays{Verify: d, Inspect: d, Clean: d, Deploy: d, Delete: d, Adopt: d, Service: d, Power: d}
 }
 
 // withDefaults fills in what was left out. It fails on a version that is not "1.N".
@@ -118,7 +118,7 @@ func (o Options) withDefaults() (Options, int, error) {
 	const step = 25 * time.Millisecond
 	for _, d := range []*time.Duration{
 		&o.Delays.Verify, &o.Delays.Inspect, &o.Delays.Clean, &o.Delays.Deploy, &o.Delays.Delete,
-		&o.Delays.Adopt, &o.Delays.Service, &o.Delays.Rescue, &o.Delays.Power,
+		&o.Delays.Adopt, &o.Delays.Service, &o.Delays.Power,
 	} {
 		set(d, step)
 	}

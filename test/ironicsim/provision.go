@@ -2,17 +2,15 @@ package ironicsim
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // provisionArgs are the parts of a PUT states/provision beside its target.
 type provisionArgs struct {
-	configdrive                            any
-	cleanSteps, deploySteps, serviceSteps  []any
-	rescuePassword                         string
-	rescuePasswordGiven, hasDisableRamdisk bool
+	configdrive                           any
+	cleanSteps, deploySteps, serviceSteps []any
+	hasDisableRamdisk                     bool
 }
 
 // putProvision is PUT /v1/nodes/X/states/provision.
@@ -59,10 +57,6 @@ func parseProvision(c *call) (*provisionArgs, error) {
 		}
 		*p = list
 	}
-	var err error
-	if a.rescuePassword, a.rescuePasswordGiven, err = c.stringArg("rescue_password"); err != nil {
-		return nil, err
-	}
 	disable, err := c.boolArg("disable_ramdisk")
 	a.hasDisableRamdisk = disable != nil
 	return a, err
@@ -87,9 +81,6 @@ func (a *provisionArgs) check(c *call, target string) error {
 	if len(a.deploySteps) > 0 && target != "active" && target != "deploy" && target != "rebuild" {
 		return badRequest(`"deploy_steps" is only valid when setting target provision state to active or rebuild`)
 	}
-	if a.rescuePasswordGiven && target != "rescue" {
-		return only("rescue_password", "rescue")
-	}
 	if target == "unhold" && c.minor < 85 {
 		return errNotAcceptable()
 	}
@@ -100,8 +91,6 @@ func (a *provisionArgs) check(c *call, target string) error {
 		return errNotAcceptable()
 	}
 	switch {
-	case target == "rescue" && strings.TrimSpace(a.rescuePassword) == "":
-		return badRequest(`A non-empty "rescue_password" is required when setting target provision state to rescue`)
 	case target == "clean" && len(a.cleanSteps) == 0:
 		return badRequest(`"clean_steps" is required when setting target provision state to clean`)
 	case target == "service" && len(a.serviceSteps) == 0:
@@ -161,14 +150,8 @@ func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
 		return t.startManualClean(a.cleanSteps)
 	case "service":
 		return t.startService(a.serviceSteps)
-	case "rescue":
-		return t.startRescue(a.rescuePassword)
-	case "unrescue":
-		return t.begin(target, func() {
-			if t.sleep(s.opts.Delays.Rescue) {
-				t.done(nil)
-			}
-		})
+	case "rescue", "unrescue": // nobody asks for them
+		return t.reject(errUnsupported(n.driver, "rescue"))
 	case "abort":
 		return t.abort()
 	case "adopt":

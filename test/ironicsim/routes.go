@@ -20,33 +20,22 @@ type route struct {
 	segments []string
 }
 
-// nodeFilters and portFilters are those that the server asks for, of Ironic's.
-var nodeFilters = []string{"marker", "limit", "sort_key", "sort_dir", "include_children"}
-
-var portFilters = []string{"node", "address", "marker", "limit"}
-
-func plus(args []string, more ...string) []string {
-	return append(append([]string{}, args...), more...)
-}
-
-// routes is the API. A path segment in braces matches anything.
+// routes is the part of the API that the server and its tests use. A path segment in braces matches anything.
 var routes = func() []*route {
 	const GET, POST, PUT, PATCH, DELETE = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 	rs := []*route{
 		{method: GET, pattern: "", public: true, handle: (*Sim).getV1},
 
-		{method: GET, pattern: "nodes", args: plus(nodeFilters, "fields", "detail"), handle: (*Sim).listNodes},
+		{method: GET, pattern: "nodes", args: []string{"fields", "detail", "marker", "limit", "sort_key", "sort_dir",
+			"include_children"}, handle: (*Sim).listNodes},
 		{method: POST, pattern: "nodes", wholeBody: true, handle: (*Sim).postNode},
-		{method: PATCH, pattern: "nodes", handle: missing("node_ident")},
-		{method: DELETE, pattern: "nodes", handle: missing("node_ident")},
 		{method: GET, pattern: "nodes/{node}", args: []string{"fields"}, handle: (*Sim).getNode},
 		{method: PATCH, pattern: "nodes/{node}", args: []string{"reset_interfaces"}, wholeBody: true, handle: (*Sim).patchNode},
 		{method: DELETE, pattern: "nodes/{node}", handle: (*Sim).deleteNode},
 		{method: GET, pattern: "nodes/{node}/validate", handle: (*Sim).getValidate},
-		{method: GET, pattern: "nodes/{node}/states", handle: (*Sim).getStates},
 		{method: PUT, pattern: "nodes/{node}/states/power", args: []string{"target", "timeout"}, handle: (*Sim).putPower},
 		{method: PUT, pattern: "nodes/{node}/states/provision", args: []string{"target", "configdrive", "clean_steps",
-			"deploy_steps", "rescue_password", "disable_ramdisk", "service_steps", "runbook"}, handle: (*Sim).putProvision},
+			"deploy_steps", "disable_ramdisk", "service_steps"}, handle: (*Sim).putProvision},
 		{method: PUT, pattern: "nodes/{node}/states/raid", wholeBody: true, handle: (*Sim).putRAID},
 		{method: PUT, pattern: "nodes/{node}/maintenance", args: []string{"reason"}, handle: (*Sim).putMaintenance},
 		{method: DELETE, pattern: "nodes/{node}/maintenance", handle: (*Sim).deleteMaintenance},
@@ -57,7 +46,6 @@ var routes = func() []*route {
 		{method: GET, pattern: "nodes/{node}/management/indicators/{indicator}", handle: (*Sim).getIndicator},
 		{method: PUT, pattern: "nodes/{node}/management/indicators/{indicator}", args: []string{"state"}, handle: (*Sim).putIndicator},
 		{method: GET, pattern: "nodes/{node}/management/boot_device/supported", handle: (*Sim).getSupportedBootDevices},
-		{method: GET, pattern: "nodes/{node}/ports", args: plus(portFilters, "fields", "detail"), handle: (*Sim).listPorts},
 		{method: GET, pattern: "nodes/{node}/history", args: []string{"detail", "marker", "limit", "sort_key", "sort_dir"}, handle: (*Sim).getHistory},
 		{method: GET, pattern: "nodes/{node}/inventory", handle: (*Sim).getInventory},
 		{method: GET, pattern: "nodes/{node}/bios", args: []string{"detail", "fields"}, handle: (*Sim).getBIOS},
@@ -68,22 +56,14 @@ var routes = func() []*route {
 		{method: GET, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, handle: (*Sim).vendorPassthru},
 		{method: POST, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 		{method: DELETE, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
-		// The framework takes any further segment for the second argument of the
-		// method, which is fields.
-		{method: GET, pattern: "nodes/{node}/{fields}", handle: (*Sim).getNode},
 
-		{method: GET, pattern: "ports", args: plus(portFilters, "fields", "detail"), handle: (*Sim).listPorts},
+		{method: GET, pattern: "ports", args: []string{"fields", "node", "address", "marker", "limit"}, handle: (*Sim).listPorts},
 		{method: POST, pattern: "ports", wholeBody: true, handle: (*Sim).postPort},
-		{method: PATCH, pattern: "ports", handle: missing("port_ident")},
-		{method: DELETE, pattern: "ports", handle: missing("port_uuid")},
-		{method: GET, pattern: "ports/{port}", args: []string{"fields"}, handle: (*Sim).getPort},
 		{method: PATCH, pattern: "ports/{port}", wholeBody: true, handle: (*Sim).patchPort},
-		{method: DELETE, pattern: "ports/{port}", handle: (*Sim).deletePort},
 
-		{method: GET, pattern: "drivers", args: []string{"type", "detail", "fields"}, handle: (*Sim).listDrivers},
-		{method: GET, pattern: "drivers/{driver}", args: []string{"fields"}, handle: (*Sim).getDriver},
-		{method: GET, pattern: "conductors", args: []string{"marker", "limit", "sort_key", "sort_dir", "fields", "detail"}, handle: (*Sim).listConductors},
-		{method: POST, pattern: "continue_inspection", args: []string{"node_uuid"}, wholeBody: true, public: true, handle: (*Sim).postInspection},
+		{method: GET, pattern: "drivers", handle: (*Sim).listDrivers},
+		{method: GET, pattern: "conductors", handle: (*Sim).listConductors},
+		{method: POST, pattern: "continue_inspection", wholeBody: true, public: true, handle: (*Sim).postInspection},
 	}
 	for _, r := range rs {
 		if r.pattern != "" {
@@ -92,10 +72,6 @@ var routes = func() []*route {
 	}
 	return rs
 }()
-
-func missing(arg string) func(*Sim, *call) error {
-	return func(*Sim, *call) error { return badRequest("Missing mandatory parameter: %s", arg) }
-}
 
 // match finds the route of a path without /v1. known tells a wrong method from an
 // unknown path. The first pattern that fits a path is the only one that counts.

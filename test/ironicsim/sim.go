@@ -41,7 +41,6 @@ type Sim struct {
 
 	// conductor is replaced when the conductor is killed; nil while it is dead.
 	conductor *conductor
-	startedAt time.Time
 
 	threads chan struct{} // holds one item for each request that is worked on
 
@@ -62,7 +61,7 @@ func New(o Options) *Sim {
 		byUUID: map[string]*entry{}, byName: map[string]*entry{}, byInstance: map[string]*entry{},
 		ports: map[string]*port{}, byMAC: map[string]*port{}, bmcs: map[string]*BMC{},
 		targets: map[string][]string{}, diskWrites: map[string][]DiskWrite{},
-		startedAt: Clock{}.at(time.Now()), threads: make(chan struct{}, requestThreads),
+		threads: make(chan struct{}, requestThreads),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.init()

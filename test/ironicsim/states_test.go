@@ -30,7 +30,7 @@ func TestLifecycle(t *testing.T) {
 	a.fresh(u1, "conf-1", nil)
 	for _, step := range []struct{ target, state string }{
 		{"manage", fsm.Manageable}, {"inspect", fsm.Manageable}, {"clean", fsm.Manageable}, {"provide", fsm.Available}, {"manage", fsm.Manageable},
-		{"provide", fsm.Available}, {"active", fsm.Active}, {"service", fsm.Active}, {"rescue", fsm.Rescue}, {"unrescue", fsm.Active},
+		{"provide", fsm.Available}, {"active", fsm.Active}, {"service", fsm.Active},
 		{"deleted", fsm.Available}, {"manage", fsm.Manageable}, {"adopt", fsm.Active},
 	} {
 		n := a.provision(n1, step.target, step.state)
@@ -53,12 +53,9 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("DELETE: %q", r.fault)
 	}
 	a.must(202, "PUT", n1+"/maintenance", doc{"reason": "because"})
-	for target, op := range map[string]string{"rebuild": "provisioning", "rescue": "rescuing", "service": "service"} {
+	for target, op := range map[string]string{"rebuild": "provisioning", "service": "service"} {
 		body := doc{"target": target}
-		switch target {
-		case "rescue":
-			body["rescue_password"] = "x"
-		case "service":
+		if target == "service" {
 			body["service_steps"] = []doc{{"interface": "vendor", "step": "log_passthrough"}}
 		}
 		want := fmt.Sprintf("The %s operation can't be performed on node %s because it's in maintenance mode.", op, u1)
@@ -89,7 +86,6 @@ func TestProvisionArguments(t *testing.T) {
 		put("", doc{"target": "clean"}, 400, `"clean_steps" is required when setting target provision state to clean`),
 		put("", doc{"target": "provide", "clean_steps": steps}, 400, `"clean_steps" is only valid when setting target provision state to clean`),
 		put("", doc{"target": "provide", "service_steps": steps}, 400, `"service_steps" is only valid when setting target provision state to service`),
-		put("", doc{"target": "provide", "rescue_password": "x"}, 400, `"rescue_password" is only valid when setting target provision state to rescue`),
 		put("", doc{"target": "provide", "configdrive": "eA=="}, 400, "Adding a config drive is only supported when setting provision state to active, rebuild"),
 		{"PUT", n1 + "/states/power", "", doc{}, 400, "Missing mandatory parameter: target"},
 		{"PUT", n1 + "/states/power", "", doc{"target": "bogus"}, 400, fmt.Sprintf(`The requested action "bogus" can not be performed on node "%s" while it is in state "None".`, u1)},

@@ -94,23 +94,6 @@ func (t *task) abortAfter(f *stepFlow) bool {
 	return true
 }
 
-// startRescue is do_node_rescue. Only the fake rescue interface does anything.
-func (t *task) startRescue(password string) error {
-	n := t.node()
-	if n.rescueInterface != "fake" {
-		return t.reject(fault(500, "Failed to rescue instance %s for node %s: Validation failed: %s",
-			orNone(n.InstanceUUID), n.UUID, errUnsupported(n.driver, "rescue").text))
-	}
-	t.save(func(n *node) {
-		n.instanceInfo = newSecretObject(n.instanceInfo.with("rescue_password", password))
-	})
-	return t.begin("rescue", func() {
-		if t.sleep(t.s.opts.Delays.Rescue) {
-			t.done(nil)
-		}
-	})
-}
-
 // wait moves the node into a wait state, gives the lock back and leaves the rest
 // to the ramdisk, which may be simulated: then resume goes on after RamdiskDelay.
 // Without one, the node fails with timeout after CallbackTimeout.
