@@ -39,11 +39,7 @@ func (m *Machine) Disks() map[string][]byte {
 
 // DiskWrites returns all writes by ramdisks, in chronological order. The machine's own operating system
 // writes nothing.
-func (m *Machine) DiskWrites() []DiskWrite {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.diskWrites)
-}
+func (m *Machine) DiskWrites() []DiskWrite { return cloned(m, &m.diskWrites) }
 
 // disksInUse returns the disks of a machine that was in use before: each has partition tables at both ends
 // and data in between.

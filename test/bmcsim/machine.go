@@ -90,6 +90,25 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 	return m, err
 }
 
+// read returns a field of a machine, and cloned and clonedMap return copies of one.
+func read[T any](m *Machine, field *T) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *field
+}
+
+func cloned[T any](m *Machine, field *[]T) []T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(*field)
+}
+
+func clonedMap[M ~map[K]V, K comparable, V any](m *Machine, field *M) M {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(*field)
+}
+
 // Name returns the name of the machine: machine-0 and so on.
 func (m *Machine) Name() string { return m.name }
 
@@ -116,11 +135,7 @@ func (m *Machine) MAC() string { return m.hardware.nics[0].mac }
 func (m *Machine) Username() string { return m.sim.options.Username }
 
 // Password returns the password of the BMC.
-func (m *Machine) Password() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.password
-}
+func (m *Machine) Password() string { return read(m, &m.password) }
 
 // SetPassword changes the password of the BMC, which ends its sessions.
 func (m *Machine) SetPassword(password string) {
@@ -131,18 +146,10 @@ func (m *Machine) SetPassword(password string) {
 }
 
 // Running returns what the last boot started.
-func (m *Machine) Running() Running {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.running
-}
+func (m *Machine) Running() Running { return read(m, &m.running) }
 
 // Boots returns all boots of the machine, in chronological order.
-func (m *Machine) Boots() []Boot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.boots)
-}
+func (m *Machine) Boots() []Boot { return cloned(m, &m.boots) }
 
 // Writes returns how many images were written to disk. If the number has not changed, the machine was
 // not installed again.
@@ -163,40 +170,20 @@ func (m *Machine) Image() Image {
 }
 
 // Images returns all images that were written, in chronological order.
-func (m *Machine) Images() []Image {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.writes)
-}
+func (m *Machine) Images() []Image { return cloned(m, &m.writes) }
 
 // ConfigDrive returns the config drive that was written with the last image.
-func (m *Machine) ConfigDrive() ConfigDrive {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.drive)
-}
+func (m *Machine) ConfigDrive() ConfigDrive { return clonedMap(m, &m.drive) }
 
 // Steps returns the steps of cleaning and deployment that the ramdisk has executed, such as "clean
 // erase_devices_metadata".
-func (m *Machine) Steps() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.steps)
-}
+func (m *Machine) Steps() []string { return cloned(m, &m.steps) }
 
 // Inspections returns how many inventories Ironic has accepted.
-func (m *Machine) Inspections() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.inspections
-}
+func (m *Machine) Inspections() int { return read(m, &m.inspections) }
 
 // BIOS returns the BIOS attributes that are in effect.
-func (m *Machine) BIOS() map[string]any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.bios)
-}
+func (m *Machine) BIOS() map[string]any { return clonedMap(m, &m.bios) }
 
 // SetBIOS changes a BIOS attribute at once, as somebody in front of the machine can.
 func (m *Machine) SetBIOS(name string, value any) {
@@ -206,23 +193,11 @@ func (m *Machine) SetBIOS(name string, value any) {
 }
 
 // BIOSChangesLost returns at how many boots changes of BIOS attributes were lost.
-func (m *Machine) BIOSChangesLost() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.biosChangesLost
-}
+func (m *Machine) BIOSChangesLost() int { return read(m, &m.biosChangesLost) }
 
 // SecureBoot reports whether the last boot verified signatures. A later change of the setting takes
 // effect with the next boot.
-func (m *Machine) SecureBoot() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.secureNow
-}
+func (m *Machine) SecureBoot() bool { return read(m, &m.secureNow) }
 
 // NMIs returns how many non-maskable interrupts were requested from the BMC.
-func (m *Machine) NMIs() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.nmis
-}
+func (m *Machine) NMIs() int { return read(m, &m.nmis) }

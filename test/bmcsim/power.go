@@ -56,25 +56,13 @@ const (
 )
 
 // Power returns the current power state.
-func (m *Machine) Power() Power {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.power
-}
+func (m *Machine) Power() Power { return read(m, &m.power) }
 
 // PowerHistory returns all changes of the power state.
-func (m *Machine) PowerHistory() []PowerEvent {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.events)
-}
+func (m *Machine) PowerHistory() []PowerEvent { return cloned(m, &m.events) }
 
 // PowerCuts returns how often the BMC was told to switch the machine off, or to restart it, while it was on.
-func (m *Machine) PowerCuts() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.cuts
-}
+func (m *Machine) PowerCuts() int { return read(m, &m.cuts) }
 
 // SetPower switches the machine at once, as its power button would, without Ironic.
 func (m *Machine) SetPower(p Power) {

@@ -7,33 +7,46 @@ import (
 	"slices"
 )
 
-// biosAttribute is a BIOS attribute together with its entry in the attribute registry.
-type biosAttribute struct {
-	name     string
-	value    any
-	kind     string // Redfish: Enumeration, Integer, String, Boolean, Password
-	values   []string
-	min, max int // of an Integer, or of the length of a String
-	readOnly bool
-	unique   bool // of this machine
+// BIOSAttribute is a BIOS attribute together with its entry in the attribute registry.
+type BIOSAttribute struct {
+	Name  string
+	Value any
+	// Kind is Redfish's: Enumeration, Integer, String, Boolean or Password.
+	Kind   string
+	Values []string
+	// Min and Max are of an Integer, or of the length of a String.
+	Min, Max int
+	ReadOnly bool
+	// Unique says that the value is that of this machine.
+	Unique bool
 }
 
-var biosAttributes = []biosAttribute{
-	{name: "AssetTag", value: "", kind: "String", max: 16, unique: true},
-	{name: "BootMode", value: "Uefi", kind: "Enumeration", values: []string{"Uefi", "Bios"}},
-	{name: "LogicalProc", value: "Enabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-	{name: "NumCores", value: 16, kind: "Integer", min: 1, max: 64},
-	{name: "ProcVirtualization", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-	{name: "QuietBoot", value: true, kind: "Boolean"},
-	{name: "SerialNumber", value: "QPX12345", kind: "String", max: 32, readOnly: true, unique: true},
-	{name: "SetupPassword", value: nil, kind: "Password", max: 32},
-	{name: "SriovGlobalEnable", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
+// BIOSAttributes are those of each machine, with their defaults.
+var BIOSAttributes = []BIOSAttribute{
+	{Name: "AssetTag", Value: "", Kind: "String", Max: 16, Unique: true},
+	{Name: "BootMode", Value: "Uefi", Kind: "Enumeration", Values: []string{"Uefi", "Bios"}},
+	{Name: "LogicalProc", Value: "Enabled", Kind: "Enumeration", Values: []string{"Enabled", "Disabled"}},
+	{Name: "NumCores", Value: 16, Kind: "Integer", Min: 1, Max: 64},
+	{Name: "ProcVirtualization", Value: "Disabled", Kind: "Enumeration", Values: []string{"Enabled", "Disabled"}},
+	{Name: "QuietBoot", Value: true, Kind: "Boolean"},
+	{Name: "SerialNumber", Value: "QPX12345", Kind: "String", Max: 32, ReadOnly: true, Unique: true},
+	{Name: "SetupPassword", Value: nil, Kind: "Password", Max: 32},
+	{Name: "SriovGlobalEnable", Value: "Disabled", Kind: "Enumeration", Values: []string{"Enabled", "Disabled"}},
+}
+
+// BIOSAttributeOf returns the attribute of a name, or nil.
+func BIOSAttributeOf(name string) *BIOSAttribute {
+	i := slices.IndexFunc(BIOSAttributes, func(a BIOSAttribute) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &BIOSAttributes[i]
 }
 
 func defaultBIOS() map[string]any {
 	all := map[string]any{}
-	for _, a := range biosAttributes {
-		all[a.name] = a.value
+	for _, a := range BIOSAttributes {
+		all[a.Name] = a.Value
 	}
 	return all
 }
@@ -66,8 +79,7 @@ func (m *Machine) patchBIOS(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for name, value := range request.Attributes {
-		i := slices.IndexFunc(biosAttributes, func(a biosAttribute) bool { return a.name == name })
-		if i < 0 || !biosAttributes[i].accepts(value) {
+		if !BIOSAttributeOf(name).Accepts(value) {
 			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("BIOS attribute %s cannot be %#v.", name, value))
 			return
 		}
@@ -88,18 +100,18 @@ func (m *Machine) resetBIOS(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// accepts reports whether the attribute can be set to a value.
-func (a biosAttribute) accepts(value any) bool {
-	if a.readOnly {
+// Accepts reports whether there is such an attribute, and whether it can be set to a value that was decoded from JSON.
+func (a *BIOSAttribute) Accepts(value any) bool {
+	if a == nil || a.ReadOnly {
 		return false
 	}
 	switch v := value.(type) {
 	case string:
-		return a.kind == "String" && len(v) >= a.min && len(v) <= a.max || slices.Contains(a.values, v)
+		return a.Kind == "String" && len(v) >= a.Min && len(v) <= a.Max || slices.Contains(a.Values, v)
 	case bool:
-		return a.kind == "Boolean"
+		return a.Kind == "Boolean"
 	case float64: // any JSON number
-		return a.kind == "Integer" && v == float64(int(v)) && int(v) >= a.min && int(v) <= a.max
+		return a.Kind == "Integer" && v == float64(int(v)) && int(v) >= a.Min && int(v) <= a.Max
 	default:
 		return false
 	}
@@ -123,19 +135,19 @@ func biosRegistryFile() object {
 // setting.
 func biosRegistry() object {
 	var entries []object
-	for _, a := range biosAttributes {
-		e := object{"AttributeName": a.name, "Type": a.kind, "ReadOnly": a.readOnly, "ResetRequired": true, "IsSystemUniqueProperty": a.unique}
-		switch a.kind {
+	for _, a := range BIOSAttributes {
+		e := object{"AttributeName": a.Name, "Type": a.Kind, "ReadOnly": a.ReadOnly, "ResetRequired": true, "IsSystemUniqueProperty": a.Unique}
+		switch a.Kind {
 		case "Enumeration":
 			var values []object
-			for _, v := range a.values {
+			for _, v := range a.Values {
 				values = append(values, object{"ValueName": v, "ValueDisplayName": v})
 			}
 			e["Value"] = values
 		case "Integer":
-			e["LowerBound"], e["UpperBound"] = a.min, a.max
+			e["LowerBound"], e["UpperBound"] = a.Min, a.Max
 		case "String", "Password":
-			e["MinLength"], e["MaxLength"] = a.min, a.max
+			e["MinLength"], e["MaxLength"] = a.Min, a.Max
 		}
 		entries = append(entries, e)
 	}

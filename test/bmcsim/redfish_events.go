@@ -28,11 +28,7 @@ type Subscription struct {
 }
 
 // Subscriptions returns the subscriptions that the BMC has, in the order in which they were created.
-func (m *Machine) Subscriptions() []Subscription {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.subscriptions)
-}
+func (m *Machine) Subscriptions() []Subscription { return cloned(m, &m.subscriptions) }
 
 // ForgetSubscriptions deletes all subscriptions, as many BMCs do when they are reset.
 func (m *Machine) ForgetSubscriptions() {

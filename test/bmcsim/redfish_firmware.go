@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -35,18 +33,10 @@ func defaultFirmware() map[string]string {
 }
 
 // Firmware returns the versions of the firmware that are in effect: of bios, bmc, and nic:NIC1.
-func (m *Machine) Firmware() map[string]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.firmware)
-}
+func (m *Machine) Firmware() map[string]string { return clonedMap(m, &m.firmware) }
 
 // Updates returns the URLs of the images with which firmware updates were requested from the BMC.
-func (m *Machine) Updates() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.updates)
-}
+func (m *Machine) Updates() []string { return cloned(m, &m.updates) }
 
 // FirmwareURL returns the URL of an image with a version of a component's firmware. It exists for any
 // version.
@@ -203,8 +193,4 @@ func (m *Machine) restartBMC() {
 }
 
 // BMCRestarts returns how often the BMC has restarted itself.
-func (m *Machine) BMCRestarts() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bmcRestarts
-}
+func (m *Machine) BMCRestarts() int { return read(m, &m.bmcRestarts) }

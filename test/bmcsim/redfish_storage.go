@@ -54,11 +54,7 @@ type Volume struct {
 }
 
 // Volumes returns the volumes of the RAID controller.
-func (m *Machine) Volumes() []Volume {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.volumes)
-}
+func (m *Machine) Volumes() []Volume { return cloned(m, &m.volumes) }
 
 func (m *Machine) storagePath(id string) string { return m.SystemID() + "/Storage/" + id }
 func (m *Machine) volumesPath() string          { return m.storagePath(raidID) + "/Volumes" }

@@ -24,11 +24,7 @@ type SoftwareVolume struct {
 }
 
 // SoftwareRAID returns the md devices of the machine.
-func (m *Machine) SoftwareRAID() []SoftwareVolume {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.softwareRAID)
-}
+func (m *Machine) SoftwareRAID() []SoftwareVolume { return cloned(m, &m.softwareRAID) }
 
 // logicalDisk is an element of logical_disks in Ironic's target_raid_config.
 type logicalDisk struct {

@@ -28,17 +28,24 @@ func (s *Sim) CreatePort(nodeIdent, mac string) error {
 	if !ok {
 		return fmt.Errorf("ironicsim: %q is not a MAC address", mac)
 	}
+	return s.at(nodeIdent, func(e *entry) error {
+		if s.byMAC[address] != nil {
+			return errMACTaken(address)
+		}
+		s.addPort(address, e.n.UUID)
+		return nil
+	})
+}
+
+// at calls use with the entry of a node, and with s.mu held.
+func (s *Sim) at(ident string, use func(e *entry) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.find(nodeIdent)
+	e := s.find(ident)
 	if e == nil {
-		return errNodeNotFound(nodeIdent)
+		return errNodeNotFound(ident)
 	}
-	if s.byMAC[address] != nil {
-		return errMACTaken(address)
-	}
-	s.addPort(address, e.n.UUID)
-	return nil
+	return use(e)
 }
 
 // Node returns all fields of a node by their API names, secrets unmasked. ok is
@@ -78,35 +85,23 @@ func (s *Sim) NodeUUIDs() []string {
 // machine, no check. The keys are the API's names; nil is null. updated_at moves,
 // and the times that go with provision_state.
 func (s *Sim) SetNode(ident string, fields map[string]any) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	trial := *e.n
-	for k, v := range fields {
-		f := fieldByName[k]
-		if f == nil {
-			return fmt.Errorf("ironicsim: a node has no field %s that can be set", k)
-		}
-		if f.objectAt != nil {
-			v = toJSON(v)
-		}
-		if err := f.set(&trial, v); err != nil {
-			return fmt.Errorf("ironicsim: %w", err)
-		}
-	}
-	s.update(e, func(n *node) {
+	return s.at(ident, func(e *entry) error {
+		changed := *e.n
 		for k, v := range fields {
 			f := fieldByName[k]
+			if f == nil {
+				return fmt.Errorf("ironicsim: a node has no field %s that can be set", k)
+			}
 			if f.objectAt != nil {
 				v = toJSON(v)
 			}
-			_ = f.set(n, v) // it went well on trial
+			if err := f.set(&changed, v); err != nil {
+				return fmt.Errorf("ironicsim: %w", err)
+			}
 		}
+		s.update(e, func(n *node) { *n = changed })
+		return nil
 	})
-	return nil
 }
 
 // toJSON gives a value the types that decoding JSON gives, and makes it the
@@ -129,13 +124,7 @@ func (s *Sim) LockNode(ident, host string) error {
 	if host == "" {
 		host = conductorName
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	return s.lock(e, host)
+	return s.at(ident, func(e *entry) error { return s.lock(e, host) })
 }
 
 // UnlockNode gives the lock of a node back, whoever has it.
@@ -145,14 +134,10 @@ func (s *Sim) UnlockNode(ident string) error {
 
 // LoseNode takes a node and its ports out of the database, as nobody should.
 func (s *Sim) LoseNode(ident string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	s.remove(e)
-	return nil
+	return s.at(ident, func(e *entry) error {
+		s.remove(e)
+		return nil
+	})
 }
 
 // LoseAllNodes wipes the database, as a restart of an Ironic on sqlite in a
@@ -175,15 +160,11 @@ func (s *Sim) LoseAllNodes() {
 }
 
 // AddHistory adds an event to the history of a node.
-func (s *Sim) AddHistory(id, event string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.byUUID[id]
-	if e == nil {
-		return errNodeNotFound(id)
-	}
-	s.record(e, "error", event)
-	return nil
+func (s *Sim) AddHistory(ident, event string) error {
+	return s.at(ident, func(e *entry) error {
+		s.record(e, "error", event)
+		return nil
+	})
 }
 
 // ProvisionTargets returns the targets of PUT states/provision that were accepted
@@ -199,42 +180,31 @@ func (s *Sim) ProvisionTargets(uuid string) []string {
 // from calling back the next time that the node waits for it, and ever after: for
 // a test that looks at the node meanwhile, or plays the ramdisk itself.
 func (s *Sim) HoldRamdisk(ident string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	e.ramdiskHeld = true
-	return nil
+	return s.at(ident, func(e *entry) error {
+		e.ramdiskHeld = true
+		return nil
+	})
 }
 
 // CallBack lets the ramdisk of a node that HoldRamdisk holds call back once, for cleaning, deployment or service.
 func (s *Sim) CallBack(ident string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	if e.goOn == nil || !fsm.IsWaiting(e.n.ProvisionState) {
-		return conflict("node %s, which is %q, waits for no ramdisk that is held", e.n.UUID, e.n.ProvisionState)
-	}
-	s.spawn(e.goOn)
-	e.goOn = nil
-	return nil
+	return s.at(ident, func(e *entry) error {
+		if e.goOn == nil || !fsm.IsWaiting(e.n.ProvisionState) {
+			return conflict("node %s, which is %q, waits for no ramdisk that is held", e.n.UUID, e.n.ProvisionState)
+		}
+		s.spawn(e.goOn)
+		e.goOn = nil
+		return nil
+	})
 }
 
 // Ramdisk reports an inventory for a node in "inspect wait", as its ramdisk
 // would, in the background. nil stands for a plausible one.
 func (s *Sim) Ramdisk(ident string, inventory map[string]any) error {
-	s.mu.RLock()
-	e := s.find(ident)
-	s.mu.RUnlock()
-	if e == nil {
-		return errNodeNotFound(ident)
+	e, n, err := s.resolve(ident)
+	if err != nil {
+		return err
 	}
-	n := s.current(e)
 	if n.ProvisionState != fsm.InspectWait {
 		return conflict("node %s is %q, not %q", n.UUID, n.ProvisionState, fsm.InspectWait)
 	}

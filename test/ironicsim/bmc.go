@@ -84,6 +84,19 @@ func (b *BMC) set(change func()) {
 	change()
 }
 
+// read returns a field of a BMC, and cloned a copy of one.
+func read[T any](b *BMC, field *T) T {
+	b.s.mu.RLock()
+	defer b.s.mu.RUnlock()
+	return *field
+}
+
+func cloned[T any](b *BMC, field *[]T) []T {
+	b.s.mu.RLock()
+	defer b.s.mu.RUnlock()
+	return slices.Clone(*field)
+}
+
 // Address is the address that the BMC was added with, without a default port.
 func (b *BMC) Address() string { return b.address }
 
@@ -105,27 +118,15 @@ func (b *BMC) SetNoSoftPower(ignore bool) { b.set(func() { b.noSoftPower = ignor
 func (b *BMC) SetPower(state string) { b.set(func() { b.power = state }) }
 
 // Power is the machine's real power state, which Ironic may not know yet.
-func (b *BMC) Power() string {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return b.power
-}
+func (b *BMC) Power() string { return read(b, &b.power) }
 
 // PowerCuts counts how often Ironic has switched the machine off while it was on, softly or
 // not, also in the course of a reboot.
-func (b *BMC) PowerCuts() int {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return b.powerCuts
-}
+func (b *BMC) PowerCuts() int { return read(b, &b.powerCuts) }
 
 // DiskWrites returns what was done to the disks of the machine, in order, whichever node in
 // Ironic it was done for.
-func (b *BMC) DiskWrites() []DiskWrite {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return slices.Clone(b.diskWrites)
-}
+func (b *BMC) DiskWrites() []DiskWrite { return cloned(b, &b.diskWrites) }
 
 // bmcOf finds the BMC that a node's driver_info leads to, or nil, and whether it
 // accepts the credentials there. s.mu must be held.

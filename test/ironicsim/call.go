@@ -224,6 +224,15 @@ func (s *Sim) nodeArg(c *call) (*entry, *node, error) {
 	return s.resolve(c.path["node"])
 }
 
+// lockedNode finds the node of the route and takes its lock.
+func (s *Sim) lockedNode(c *call) (*task, error) {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.acquire(e, false)
+}
+
 // resolve finds a node by UUID or by name.
 func (s *Sim) resolve(ident string) (*entry, *node, error) {
 	e, n := s.lookup(ident)

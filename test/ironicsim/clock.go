@@ -32,14 +32,10 @@ func (s *Sim) Clock() Clock {
 // of Clock by offset; negative: behind. It counts from the next write to the node,
 // with which updated_at may go backwards.
 func (s *Sim) SetNodeClock(ident string, offset time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	e.clockOffset = offset
-	return nil
+	return s.at(ident, func(e *entry) error {
+		e.clockOffset = offset
+		return nil
+	})
 }
 
 // now is the time as Ironic's database keeps it. s.mu must be held.

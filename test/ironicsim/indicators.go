@@ -64,11 +64,7 @@ func (s *Sim) putIndicator(c *call) error {
 
 // atIndicator calls use with the node of a light locked.
 func (s *Sim) atIndicator(c *call, use func(*task) error) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}
@@ -88,11 +84,7 @@ func (s *Sim) atIndicator(c *call, use func(*task) error) error {
 
 // putNMI is PUT management/inject_nmi.
 func (s *Sim) putNMI(c *call) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}
@@ -111,10 +103,10 @@ func (s *Sim) putNMI(c *call) error {
 }
 
 // NMIs returns how many non-maskable interrupts were requested.
-func (b *BMC) NMIs() (n int) { b.set(func() { n = b.nmis }); return n }
+func (b *BMC) NMIs() int { return read(b, &b.nmis) }
 
 // Light returns the state of the light of the machine: on, off or blinking.
-func (b *BMC) Light() (state string) { b.set(func() { state = b.light }); return state }
+func (b *BMC) Light() string { return read(b, &b.light) }
 
 // BootDevice returns what the machine boots from, and whether always.
 func (b *BMC) BootDevice() (device string, persistent bool) {

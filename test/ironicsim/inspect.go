@@ -206,12 +206,8 @@ func (s *Sim) makeInventory(n *node) (inventory, data map[string]any) {
 // after each inspection to come: what is no JSON, such as Python's NaN, what is too
 // large, or what no ramdisk should report. nil gives inspections back their way.
 func (s *Sim) SetRawInventory(ident string, answer []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	e.inventory, e.inventoryToStore = bytes.Clone(answer), bytes.Clone(answer)
-	return nil
+	return s.at(ident, func(e *entry) error {
+		e.inventory, e.inventoryToStore = bytes.Clone(answer), bytes.Clone(answer)
+		return nil
+	})
 }

@@ -3,58 +3,13 @@ package ironicsim
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"strconv"
+
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// biosAttribute is a BIOS attribute of a machine with a Redfish BMC, with its entry in the attribute registry. The
-// attributes are those of the machines of package bmcsim, so that a test can use both.
-type biosAttribute struct {
-	name     string
-	value    any
-	kind     string // Enumeration, Integer, String, Boolean, Password
-	values   []string
-	min, max int // of an Integer, or of the length of a String
-	readOnly bool
-	unique   bool
-}
-
-var biosAttributes = []biosAttribute{
-	{name: "AssetTag", value: "", kind: "String", max: 16, unique: true},
-	{name: "BootMode", value: "Uefi", kind: "Enumeration", values: []string{"Uefi", "Bios"}},
-	{name: "LogicalProc", value: "Enabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-	{name: "NumCores", value: 16, kind: "Integer", min: 1, max: 64},
-	{name: "ProcVirtualization", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-	{name: "QuietBoot", value: true, kind: "Boolean"},
-	{name: "SerialNumber", value: "QPX12345", kind: "String", max: 32, readOnly: true, unique: true},
-	{name: "SetupPassword", value: nil, kind: "Password", max: 32},
-	{name: "SriovGlobalEnable", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-}
-
-func biosAttributeOf(name string) *biosAttribute {
-	i := slices.IndexFunc(biosAttributes, func(a biosAttribute) bool { return a.name == name })
-	if i < 0 {
-		return nil
-	}
-	return &biosAttributes[i]
-}
-
-// accepts reports whether the BMC takes a value, which came as JSON.
-func (a *biosAttribute) accepts(value any) bool {
-	if a == nil || a.readOnly {
-		return false
-	}
-	switch v := value.(type) {
-	case string:
-		return a.kind == "String" && len(v) >= a.min && len(v) <= a.max || slices.Contains(a.values, v)
-	case bool:
-		return a.kind == "Boolean"
-	}
-	n, err := strconv.Atoi(textOf(value))
-	return err == nil && a.kind == "Integer" && n >= a.min && n <= a.max
-}
-
-// machineSettings are what a BMC can change of its machine. Missing entries have their default.
+// machineSettings are what a BMC can change of its machine. Missing entries have their default. The BIOS attributes of a
+// machine with a Redfish BMC are those of bmcsim's, so that a test can use both.
 type machineSettings struct {
 	bios     map[string]any
 	firmware map[string]string
@@ -84,17 +39,17 @@ func (b *BMC) BIOS() map[string]any {
 	b.s.mu.RLock()
 	defer b.s.mu.RUnlock()
 	all := map[string]any{}
-	for _, a := range biosAttributes {
-		all[a.name] = b.settings.biosValue(a)
+	for _, a := range bmcsim.BIOSAttributes {
+		all[a.Name] = b.settings.biosValue(a)
 	}
 	return all
 }
 
-func (m *machineSettings) biosValue(a biosAttribute) any {
-	if v, changed := m.bios[a.name]; changed {
+func (m *machineSettings) biosValue(a bmcsim.BIOSAttribute) any {
+	if v, changed := m.bios[a.Name]; changed {
 		return v
 	}
-	return a.value
+	return a.Value
 }
 
 // Firmware returns the versions of the firmware of the machine, of bios and of bmc.
@@ -111,18 +66,10 @@ func (m *machineSettings) versions() map[string]string {
 }
 
 // Volumes returns the volumes of the machine's RAID controller.
-func (b *BMC) Volumes() []Volume {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return slices.Clone(b.settings.volumes)
-}
+func (b *BMC) Volumes() []Volume { return cloned(b, &b.settings.volumes) }
 
 // SoftwareRAID returns the volumes that ramdisks have made on the machine.
-func (b *BMC) SoftwareRAID() []Volume {
-	b.s.mu.RLock()
-	defer b.s.mu.RUnlock()
-	return slices.Clone(b.settings.softwareRAID)
-}
+func (b *BMC) SoftwareRAID() []Volume { return cloned(b, &b.settings.softwareRAID) }
 
 func (m *machineSettings) setBIOS(name string, value any) {
 	if m.bios == nil {

@@ -8,11 +8,7 @@ import (
 // getBootDevice is GET management/boot_device: although a GET, it locks the node
 // and asks the BMC.
 func (s *Sim) getBootDevice(c *call) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}
@@ -56,11 +52,7 @@ func (s *Sim) putBootDevice(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}

@@ -88,11 +88,7 @@ func checkName(name, format string) error {
 
 // deleteNode is DELETE /v1/nodes/X.
 func (s *Sim) deleteNode(c *call) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}
@@ -101,7 +97,7 @@ func (s *Sim) deleteNode(c *call) error {
 		return t.reject(err)
 	}
 	s.mu.Lock()
-	s.remove(e)
+	s.remove(t.e)
 	s.mu.Unlock()
 	return c.noContent()
 }
@@ -120,11 +116,7 @@ func (s *Sim) putMaintenance(c *call) error {
 func (s *Sim) deleteMaintenance(c *call) error { return s.setMaintenance(c, false, "") }
 
 func (s *Sim) setMaintenance(c *call, on bool, reason string) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
+	t, err := s.lockedNode(c)
 	if err != nil {
 		return err
 	}

@@ -2,17 +2,20 @@ package ironicsim
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
 // biosSetting is a row of Ironic's table of BIOS settings, which is what it last read from the BMC.
 type biosSetting struct {
 	name                 string
 	value                any // text or nil
-	attribute            *biosAttribute
+	attribute            *bmcsim.BIOSAttribute
 	createdAt, updatedAt time.Time
 }
 
@@ -45,8 +48,8 @@ func (t *task) updateCache() {
 	}
 	bios, firmware := map[string]any{}, map[string]string{}
 	if !t.onMachine(func(m *machineSettings) {
-		for _, a := range biosAttributes {
-			bios[a.name] = m.biosValue(a)
+		for _, a := range bmcsim.BIOSAttributes {
+			bios[a.Name] = m.biosValue(a)
 		}
 		firmware = m.versions()
 	}) {
@@ -79,7 +82,7 @@ func (t *task) storeBIOS(values map[string]any) {
 		case !known:
 			row = biosSetting{name: name, createdAt: t.s.now()}
 			if t.e.n.biosInterface == "redfish" {
-				row.attribute = biosAttributeOf(name)
+				row.attribute = bmcsim.BIOSAttributeOf(name)
 			}
 		case row.value != value:
 			row.updatedAt = t.s.now()
@@ -179,14 +182,14 @@ func (b *biosSetting) view(c *call, node string, fields []string) map[string]any
 	}
 	all["allowable_values"] = []string{}
 	if a := b.attribute; a != nil {
-		all["attribute_type"], all["read_only"], all["reset_required"], all["unique"] = a.kind, a.readOnly, true, a.unique
-		switch a.kind {
+		all["attribute_type"], all["read_only"], all["reset_required"], all["unique"] = a.Kind, a.ReadOnly, true, a.Unique
+		switch a.Kind {
 		case "Enumeration":
-			all["allowable_values"] = a.values
+			all["allowable_values"] = a.Values
 		case "Integer":
-			all["lower_bound"], all["upper_bound"] = a.min, a.max
+			all["lower_bound"], all["upper_bound"] = a.Min, a.Max
 		case "String", "Password":
-			all["min_length"], all["max_length"] = a.min, a.max
+			all["min_length"], all["max_length"] = a.Min, a.Max
 		}
 	}
 	out := map[string]any{
@@ -247,6 +250,9 @@ func (t *task) biosStep(name string, args map[string]any) string {
 			return "'name'" // Python's KeyError
 		}
 		wanted[setting] = m["value"]
+		if number, ok := m["value"].(json.Number); ok {
+			wanted[setting], _ = number.Float64() // a number, as there is one
+		}
 	}
 	if t.node().biosInterface == "fake" {
 		if name != "cache_bios_settings" {
@@ -263,8 +269,7 @@ func (t *task) biosStep(name string, args map[string]any) string {
 			return
 		}
 		for setting, value := range wanted {
-			a := biosAttributeOf(setting)
-			if !a.accepts(value) {
+			if !bmcsim.BIOSAttributeOf(setting).Accepts(value) {
 				text = "Redfish exception occurred. Error: Redfish BIOS apply configuration failed for node " + t.e.n.UUID + ". Error: BIOS attribute " + setting + " cannot be " + pyRepr(value, true) + "."
 				return
 			}

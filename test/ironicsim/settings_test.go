@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
@@ -51,7 +52,7 @@ func TestBIOSSettingsOfMachine(t *testing.T) {
 		"name": "NumCores", "value": "16", "allowable_values": []any{}, "attribute_type": "Integer", "lower_bound": 1.0, "upper_bound": 64.0,
 		"min_length": nil, "max_length": nil, "read_only": false, "reset_required": true, "unique": false,
 	}
-	if diff := cmp.Diff(want, settings["NumCores"], registry); diff != "" || len(settings) != len(biosAttributes) {
+	if diff := cmp.Diff(want, settings["NumCores"], registry); diff != "" || len(settings) != len(bmcsim.BIOSAttributes) {
 		t.Errorf("%d settings, NumCores (-want +got):\n%s", len(settings), diff)
 	}
 
