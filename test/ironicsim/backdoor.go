@@ -11,7 +11,7 @@ import (
 // CreateNode makes a node as POST /v1/nodes does with the same body at the
 // newest version, without HTTP. It returns the node's UUID.
 func (s *Sim) CreateNode(body map[string]any) (string, error) {
-	m, err := checkSchema("node", toJSON(body), nodeCreate, "driver")
+	m, err := checkSchema("node", toJSON(body), nodeSchema, "driver")
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,8 @@ type call struct {
 	path  map[string]string // the {variables} of the route
 	args  map[string]any    // query and, where the route takes named arguments, body
 	body  any               // the body of routes that take it whole
+	// refused is what is wrong with the arguments; see refuse.
+	refused error
 
 	// the answer
 	header http.Header
@@ -127,46 +129,61 @@ func (c *call) readBody() (any, error) {
 	return v, nil
 }
 
-// stringArg is a text argument; given tells an absent from an empty one.
-func (c *call) stringArg(name string) (value string, given bool, err error) {
-	v, given := c.args[name]
-	switch v := v.(type) {
-	case nil:
-		return "", given, nil
-	case string:
-		return v, true, nil
+// refuse notes what is wrong with an argument. A handler returns c.refused when it has read all of them: the first one that is
+// wrong counts.
+func (c *call) refuse(format string, args ...any) {
+	if c.refused == nil {
+		c.refused = badRequest(format, args...)
 	}
-	return "", true, badRequest("Expected string for %s: %s", name, pyRepr(v, false))
+}
+
+// stringArg is a text argument, which may be absent.
+func (c *call) stringArg(name string) string {
+	text, isText := c.args[name].(string)
+	if v := c.args[name]; v != nil && !isText {
+		c.refuse("Expected string for %s: %s", name, pyRepr(v, false))
+	}
+	return text
 }
 
 // required is a text argument that must be there, though it may be null.
-func (c *call) required(name string) (string, error) {
-	value, given, err := c.stringArg(name)
-	if err == nil && !given {
-		err = badRequest("Missing mandatory parameter: %s", name)
+func (c *call) required(name string) string {
+	if _, given := c.args[name]; !given {
+		c.refuse("Missing mandatory parameter: %s", name)
 	}
-	return value, err
+	return c.stringArg(name)
 }
 
-func (c *call) intArg(name string) (value int, given bool, err error) {
-	v, given := c.args[name]
+// intArg is a number, or otherwise where it is absent.
+func (c *call) intArg(name string, otherwise int) int {
+	v := c.args[name]
 	if v == nil {
-		return 0, false, nil
+		return otherwise
 	}
-	n, convErr := strconv.Atoi(strings.TrimSpace(textOf(v)))
-	if convErr != nil {
-		return 0, true, badRequest("Expected an integer for %s: %s", name, pyRepr(v, false))
+	n, err := strconv.Atoi(strings.TrimSpace(textOf(v)))
+	if err != nil {
+		c.refuse("Expected an integer for %s: %s", name, pyRepr(v, false))
 	}
-	return n, given, nil
+	return n
 }
 
 // boolArg is an argument that is true, false or absent (nil).
-func (c *call) boolArg(name string) (*bool, error) {
+func (c *call) boolArg(name string) *bool {
 	v := c.args[name]
 	if v == nil {
-		return nil, nil
+		return nil
 	}
-	return boolValue(name, v)
+	b, err := boolValue(name, v)
+	if err != nil {
+		c.refuse("%v", err)
+	}
+	return b
+}
+
+// isSet is a boolArg that is false where it is absent.
+func (c *call) isSet(name string) bool {
+	b := c.boolArg(name)
+	return b != nil && *b
 }
 
 func boolValue(name string, v any) (*bool, error) {
@@ -190,33 +207,29 @@ func parseBool(s string) (value, ok bool) {
 	return false, false
 }
 
-func (c *call) uuidArg(name string) (string, error) {
+func (c *call) uuidArg(name string) string {
 	v := c.args[name]
-	if v == nil {
-		return "", nil
+	id, _ := v.(string)
+	if v != nil && !isUUID(id) {
+		c.refuse("Expected UUID for %s: %s", name, pyRepr(v, false))
 	}
-	s, _ := v.(string)
-	if !isUUID(s) {
-		return "", badRequest("Expected UUID for %s: %s", name, pyRepr(v, false))
-	}
-	return s, nil
+	return id
 }
 
-// listArg is a comma-separated list, lower-cased, without repetitions. It is
-// empty but not nil when it is given without a value.
-func (c *call) listArg(name string) ([]string, error) {
-	s, given, err := c.stringArg(name)
-	if err != nil || !given {
-		return nil, err
+// listArg is a comma-separated list, lower-cased, without repetitions. It is nil when it is not given, and empty when it is
+// given without a value.
+func (c *call) listArg(name string) []string {
+	if _, given := c.args[name]; !given {
+		return nil
 	}
 	items := []string{}
-	for _, item := range strings.Split(s, ",") {
+	for item := range strings.SplitSeq(c.stringArg(name), ",") {
 		item = strings.ToLower(strings.TrimSpace(item))
 		if item != "" && !slices.Contains(items, item) {
 			items = append(items, item)
 		}
 	}
-	return items, nil
+	return items
 }
 
 // nodeArg finds the node of the route.

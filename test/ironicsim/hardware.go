@@ -52,14 +52,17 @@ func generic(own map[string][]string) map[string][]string {
 
 // enabledInterfaces are all implementations that the conductor has loaded;
 // fake-hardware accepts any of them.
-var enabledInterfaces = map[string][]string{
-	"bios": {"fake", "no-bios", "redfish"}, "boot": {"fake", "ipxe", "pxe", "redfish-virtual-media"},
-	"console": {"fake", "ipmitool-socat", "no-console"}, "deploy": {"custom-agent", "direct", "fake", "ramdisk"},
-	"firmware": {"fake", "no-firmware", "redfish"}, "inspect": {"agent", "fake", "no-inspect", "redfish"},
-	"management": {"fake", "ipmitool", "noop", "redfish"}, "network": {"noop"}, "power": {"fake", "ipmitool", "redfish"},
-	"raid": {"agent", "fake", "no-raid", "redfish"}, "rescue": {"agent", "fake", "no-rescue"},
-	"storage": {"fake", "noop"}, "vendor": {"fake", "ipmitool", "no-vendor", "redfish"},
-}
+var enabledInterfaces = func() map[string][]string {
+	all := map[string][]string{}
+	for _, hw := range hardwareTypes {
+		for kind, implementations := range hw.interfaces {
+			all[kind] = append(all[kind], implementations...)
+			slices.Sort(all[kind])
+			all[kind] = slices.Compact(all[kind])
+		}
+	}
+	return all
+}()
 
 // checkDriver says whether a conductor serves the driver of a node.
 func (s *Sim) checkDriver(driver, group string) error {

@@ -47,9 +47,9 @@ func (s *Sim) getIndicator(c *call) error {
 }
 
 func (s *Sim) putIndicator(c *call) error {
-	state, err := c.required("state")
-	if err != nil {
-		return err
+	state := c.required("state")
+	if c.refused != nil {
+		return c.refused
 	}
 	return s.atIndicator(c, func(t *task) error {
 		if !slices.Contains(indicatorStates, state) {

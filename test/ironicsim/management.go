@@ -44,13 +44,9 @@ func bootDevices(n *node) []string {
 
 // putBootDevice is PUT management/boot_device.
 func (s *Sim) putBootDevice(c *call) error {
-	device, err := c.required("boot_device")
-	if err != nil {
-		return err
-	}
-	persistent, err := c.boolArg("persistent")
-	if err != nil {
-		return err
+	device, persistent := c.required("boot_device"), c.isSet("persistent")
+	if c.refused != nil {
+		return c.refused
 	}
 	t, err := s.lockedNode(c)
 	if err != nil {
@@ -66,7 +62,7 @@ func (s *Sim) putBootDevice(c *call) error {
 	}
 	if contactsBMC(n) {
 		err := s.command(s.ctx, n, "raw 0x00 0x08 0x03 0x08", func(b *BMC) {
-			b.bootDevice, b.persistent = device, persistent != nil && *persistent
+			b.bootDevice, b.persistent = device, persistent
 		})
 		if err != nil {
 			return err
@@ -145,17 +141,11 @@ func (s *Sim) getInventory(c *call) error {
 
 // getHistory is GET /v1/nodes/X/history: the errors of the past.
 func (s *Sim) getHistory(c *call) error {
-	detail, err := c.boolArg("detail")
-	if err != nil {
-		return err
-	}
-	limit, _, _, err := s.pageArgs(c)
-	if err != nil {
-		return err
-	}
-	marker, err := c.uuidArg("marker")
-	if err != nil {
-		return err
+	isDetail := c.isSet("detail")
+	limit, _, _ := c.pageArgs()
+	marker := c.uuidArg("marker")
+	if c.refused != nil {
+		return c.refused
 	}
 	e, n, err := s.nodeArg(c)
 	if err != nil {
@@ -175,7 +165,7 @@ func (s *Sim) getHistory(c *call) error {
 	for _, h := range events[:min(len(events), limit)] {
 		m := map[string]any{"uuid": h.UUID, "created_at": formatTime(h.CreatedAt), "severity": "ERROR", "event": h.Event,
 			"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/history/" + h.UUID, "self"}}}
-		if detail != nil && *detail {
+		if isDetail {
 			m["event_type"], m["conductor"], m["user"] = h.EventType, h.Conductor, nil
 		} else if len(h.Event) > 255 {
 			m["event"] = h.Event[:251] + "..."

@@ -10,7 +10,7 @@ import (
 
 // postNode is POST /v1/nodes.
 func (s *Sim) postNode(c *call) error {
-	body, err := checkSchema("node", c.body, nodeCreate, "driver")
+	body, err := checkSchema("node", c.body, nodeSchema, "driver")
 	if err != nil {
 		return err
 	}
@@ -34,9 +34,6 @@ func (s *Sim) postNode(c *call) error {
 
 // createNode makes a node of a valid body.
 func (s *Sim) createNode(body map[string]any) (*node, error) {
-	if chassis := body["chassis_uuid"]; chassis != nil {
-		return nil, badRequest("Chassis %s could not be found.", chassis)
-	}
 	if parent, ok := body["parent_node"].(string); ok {
 		if e, _ := s.lookup(parent); e == nil {
 			return nil, badRequest("Unable to apply the requested parent_node '%s'. Requested value was invalid.", parent)
@@ -105,9 +102,9 @@ func (s *Sim) deleteNode(c *call) error {
 // putMaintenance is PUT /v1/nodes/X/maintenance. It is synchronous, whatever its
 // 202 says.
 func (s *Sim) putMaintenance(c *call) error {
-	reason, _, err := c.stringArg("reason")
-	if err != nil {
-		return err
+	reason := c.stringArg("reason")
+	if c.refused != nil {
+		return c.refused
 	}
 	return s.setMaintenance(c, true, reason)
 }

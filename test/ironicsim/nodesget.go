@@ -27,9 +27,9 @@ func (s *Sim) knownField(name string) bool {
 
 // getNode is GET /v1/nodes/X.
 func (s *Sim) getNode(c *call) error {
-	names, err := c.listArg("fields")
-	if err != nil {
-		return err
+	names := c.listArg("fields")
+	if c.refused != nil {
+		return c.refused
 	}
 	_, n, err := s.nodeArg(c)
 	if err != nil {
@@ -53,26 +53,19 @@ var defaultFields = []string{"instance_uuid", "maintenance", "power_state", "pro
 
 // listNodes is GET /v1/nodes.
 func (s *Sim) listNodes(c *call) error {
-	names, err := c.listArg("fields")
-	if err != nil {
-		return err
-	}
-	detail, err := c.boolArg("detail")
-	if err != nil {
-		return err
-	}
-	q, err := s.parseNodeQuery(c)
-	if err != nil {
-		return err
+	names, detail, q := c.listArg("fields"), c.boolArg("detail"), c.nodeQuery()
+	if c.refused != nil {
+		return c.refused
 	}
 	if err := checkFields(c, names); err != nil {
 		return err
 	}
-	if err := checkDetail(detail, names); err != nil {
-		return err
+	isDetail := detail != nil && *detail
+	if isDetail && names != nil {
+		return errFieldsAndDetail()
 	}
 	page := nodePage{detail: detail}
-	if detail != nil && *detail {
+	if isDetail {
 		page.view = s.detailView(c)
 		return s.sendNodes(c, q, page)
 	}
@@ -93,11 +86,8 @@ func (s *Sim) listNodes(c *call) error {
 	return s.sendNodes(c, q, page)
 }
 
-func checkDetail(detail *bool, names []string) error {
-	if detail != nil && *detail && names != nil {
-		return badRequest("Can not specify ?detail=True and fields in the same request.")
-	}
-	return nil
+func errFieldsAndDetail() error {
+	return badRequest("Can not specify ?detail=True and fields in the same request.")
 }
 
 // nodePage is the form of a list's answer.

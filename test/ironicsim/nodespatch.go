@@ -25,11 +25,11 @@ func (s *Sim) patchNode(c *call) error {
 	if err != nil {
 		return err
 	}
-	reset, err := c.boolArg("reset_interfaces")
-	if err != nil {
-		return err
+	reset := c.isSet("reset_interfaces")
+	if c.refused != nil {
+		return c.refused
 	}
-	if err := checkPatch(c, ops, reset != nil && *reset); err != nil {
+	if err := checkPatch(c, ops, reset); err != nil {
 		return err
 	}
 	e, n, err := s.nodeArg(c)
@@ -56,7 +56,7 @@ func (s *Sim) patchNode(c *call) error {
 	if err := s.checkDriver(changed.driver, changed.conductorGroup); err != nil {
 		return err
 	}
-	return s.updateNode(c, e, n, changed, reset != nil && *reset)
+	return s.updateNode(c, e, n, changed, reset)
 }
 
 func checkPatch(c *call, ops []patchOp, reset bool) error {
@@ -75,11 +75,6 @@ func checkPatch(c *call, ops []patchOp, reset bool) error {
 	}
 	if reset && len(patchValues(ops, "/driver")) == 0 {
 		return badRequest("The reset_interfaces parameter can only be used when changing the node's driver.")
-	}
-	for _, v := range patchValues(ops, "/description") {
-		if d, ok := v.(string); ok && len([]rune(d)) > 4096 {
-			return badRequest("Cannot update node with description exceeding 4096 characters")
-		}
 	}
 	return nil
 }
@@ -100,8 +95,8 @@ func (s *Sim) checkPatchAllowed(c *call, n *node, ops []patchOp) error {
 
 // patched applies a patch to a copy of the node.
 func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
-	doc := map[string]any{"uuid": n.UUID, "chassis_uuid": nil}
-	for _, p := range nodePatch {
+	doc := map[string]any{"uuid": n.UUID}
+	for _, p := range nodeSchema {
 		f := fieldByName[p.name]
 		if f == nil || f.wire {
 			continue
@@ -121,14 +116,11 @@ func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
 	if err := applyPatch(doc, ops); err != nil {
 		return nil, err
 	}
-	if _, err := checkSchema("patch", doc, nodePatch, "driver"); err != nil {
+	if _, err := checkSchema("patch", doc, nodeSchema, "driver"); err != nil {
 		return nil, err
 	}
-	if chassis := doc["chassis_uuid"]; chassis != nil {
-		return nil, badRequest("Chassis %s could not be found.", chassis)
-	}
 	changed := *n
-	for _, p := range nodePatch {
+	for _, p := range nodeSchema {
 		f := fieldByName[p.name]
 		if f == nil || f.wire {
 			continue
@@ -153,9 +145,6 @@ func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
 func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error {
 	if n.Maintenance && !changed.Maintenance {
 		changed.MaintenanceReason, changed.Fault = "", ""
-	}
-	if err := checkFlags(n, changed); err != nil {
-		return err
 	}
 	driverChanged := n.driver != changed.driver
 	for _, kind := range interfaceKinds {
@@ -184,31 +173,6 @@ func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error 
 	t.release()
 	// The answer was taken while the lock was held, so it shows the reservation.
 	return c.json(http.StatusOK, s.detailView(c).append(nil, saved))
-}
-
-// checkFlags are the rules for protected and retired.
-func checkFlags(n, changed *node) error {
-	if n.Protected != changed.Protected {
-		if !changed.Protected {
-			changed.protectedReason = ""
-		} else if n.ProvisionState != fsm.Active && n.ProvisionState != fsm.Rescue {
-			return conflict("Node %s can only be made protected in provision states 'active' or 'rescue', the current state is '%s'", n.UUID, n.ProvisionState)
-		}
-	}
-	if n.protectedReason != changed.protectedReason && changed.protectedReason != "" && !changed.Protected {
-		return badRequest("The protected_reason field can only be set when protected is True")
-	}
-	if n.Retired != changed.Retired {
-		if !changed.Retired {
-			changed.retiredReason = ""
-		} else if n.ProvisionState == fsm.Available {
-			return conflict("Node %s can not have 'retired' set in provision state 'available', the current state is 'available'", n.UUID)
-		}
-	}
-	if n.retiredReason != changed.retiredReason && changed.retiredReason != "" && !changed.Retired {
-		return badRequest("The retired_reason field can only be set when retired is True")
-	}
-	return nil
 }
 
 // writePatch writes those columns that differ between n and changed to the node,

@@ -14,55 +14,31 @@ type nodeQuery struct {
 	includeChildren  bool
 }
 
-func (s *Sim) parseNodeQuery(c *call) (*nodeQuery, error) {
+func (c *call) nodeQuery() *nodeQuery {
 	q := &nodeQuery{}
-	var err error
-	if q.limit, q.sortKey, q.sortDir, err = s.pageArgs(c); err != nil {
-		return nil, err
-	}
-	if q.marker, err = c.uuidArg("marker"); err != nil {
-		return nil, err
-	}
-	children, err := c.boolArg("include_children")
-	if err != nil {
-		return nil, err
-	}
-	q.includeChildren = children != nil && *children
+	q.limit, q.sortKey, q.sortDir = c.pageArgs()
+	q.marker, q.includeChildren = c.uuidArg("marker"), c.isSet("include_children")
 	switch {
-	case children != nil && c.minor < 83:
-		return nil, fault(http.StatusNotAcceptable, "Request not acceptable. The minimal required API version should be 1.83")
+	case c.refused != nil:
+	case c.args["include_children"] != nil && c.minor < 83:
+		c.refused = fault(http.StatusNotAcceptable, "Request not acceptable. The minimal required API version should be 1.83")
 	case q.sortKey != "id" && q.sortKey != "updated_at":
-		return nil, badRequest(`The sort_key value "%s" is an invalid field for sorting`, q.sortKey)
+		c.refuse(`The sort_key value "%s" is an invalid field for sorting`, q.sortKey)
 	}
-	return q, nil
+	return q
 }
 
 // pageArgs reads limit, sort_key and sort_dir.
-func (s *Sim) pageArgs(c *call) (limit int, key, dir string, err error) {
-	limit, given, err := c.intArg("limit")
-	if err != nil {
-		return 0, "", "", err
+func (c *call) pageArgs() (limit int, key, dir string) {
+	limit = c.intArg("limit", maxLimit)
+	if limit <= 0 {
+		c.refuse("Limit must be positive")
 	}
-	if given && limit <= 0 {
-		return 0, "", "", badRequest("Limit must be positive")
-	}
-	if !given || limit > maxLimit {
-		limit = maxLimit
-	}
-	if key, given, err = c.stringArg("sort_key"); err != nil {
-		return 0, "", "", err
-	} else if !given {
-		key = "id"
-	}
-	if dir, given, err = c.stringArg("sort_dir"); err != nil {
-		return 0, "", "", err
-	} else if !given {
-		dir = "asc"
-	}
+	key, dir = cmp.Or(c.stringArg("sort_key"), "id"), cmp.Or(c.stringArg("sort_dir"), "asc")
 	if dir != "asc" && dir != "desc" {
-		return 0, "", "", badRequest("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", dir)
+		c.refuse("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", dir)
 	}
-	return limit, key, dir, nil
+	return min(limit, maxLimit), key, dir
 }
 
 // matches reports whether a list has a node. Without include_children, it has only those without a parent.

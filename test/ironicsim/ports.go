@@ -97,14 +97,8 @@ func errNotMAC(text string) *apiError {
 
 // listPorts is GET /v1/ports.
 func (s *Sim) listPorts(c *call) error {
-	names, err := c.listArg("fields")
-	if err != nil {
-		return err
-	}
-	limit, _, _, err := s.pageArgs(c)
-	if err != nil {
-		return err
-	}
+	names := c.listArg("fields")
+	limit, _, _ := c.pageArgs()
 	ports, err := s.queryPorts(c, limit)
 	if err != nil {
 		return err
@@ -129,17 +123,9 @@ func (s *Sim) listPorts(c *call) error {
 }
 
 func (s *Sim) queryPorts(c *call, limit int) ([]*port, error) {
-	marker, err := c.uuidArg("marker")
-	if err != nil {
-		return nil, err
-	}
-	ident, _, err := c.stringArg("node")
-	if err != nil {
-		return nil, err
-	}
-	address, _, err := c.stringArg("address")
-	if err != nil {
-		return nil, err
+	marker, ident, address := c.uuidArg("marker"), c.stringArg("node"), c.stringArg("address")
+	if c.refused != nil {
+		return nil, c.refused
 	}
 	mac, ok := normalMAC(address)
 	if address != "" && !ok {

@@ -10,20 +10,16 @@ import (
 
 // putPower is PUT /v1/nodes/X/states/power.
 func (s *Sim) putPower(c *call) error {
-	target, err := c.required("target")
-	if err != nil {
-		return err
-	}
-	timeout, given, err := c.intArg("timeout")
-	if err != nil {
-		return err
+	target, timeout := c.required("target"), c.intArg("timeout", 0)
+	if c.refused != nil {
+		return c.refused
 	}
 	e, n, err := s.nodeArg(c)
 	if err != nil {
 		return err
 	}
 	soft := target == fsm.SoftReboot || target == fsm.SoftPowerOff
-	if given && timeout < 1 {
+	if c.args["timeout"] != nil && timeout < 1 {
 		return badRequest("timeout has to be positive integer")
 	}
 	if err := n.CheckPower(target, c.path["node"]); err != nil {

@@ -15,13 +15,9 @@ type provisionArgs struct {
 
 // putProvision is PUT /v1/nodes/X/states/provision.
 func (s *Sim) putProvision(c *call) error {
-	target, err := c.required("target")
-	if err != nil {
-		return err
-	}
-	args, err := parseProvision(c)
-	if err != nil {
-		return err
+	target, args := c.required("target"), parseProvision(c)
+	if c.refused != nil {
+		return c.refused
 	}
 	e, n, err := s.nodeArg(c)
 	if err != nil {
@@ -43,23 +39,21 @@ func (s *Sim) putProvision(c *call) error {
 	return c.accepted()
 }
 
-func parseProvision(c *call) (*provisionArgs, error) {
-	a := &provisionArgs{configdrive: c.args["configdrive"]}
+func parseProvision(c *call) *provisionArgs {
+	a := &provisionArgs{configdrive: c.args["configdrive"], hasDisableRamdisk: c.boolArg("disable_ramdisk") != nil}
 	switch a.configdrive.(type) {
 	case nil, string, map[string]any:
 	default:
-		return nil, badRequest("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %s", pyRepr(a.configdrive, false))
+		c.refuse("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %s", pyRepr(a.configdrive, false))
 	}
 	for name, p := range map[string]*[]any{"clean_steps": &a.cleanSteps, "deploy_steps": &a.deploySteps, "service_steps": &a.serviceSteps} {
 		list, ok := c.args[name].([]any)
 		if v := c.args[name]; v != nil && !ok {
-			return nil, badRequest("Expected types <class 'NoneType'>, <class 'list'> for %s: %s", name, pyRepr(v, false))
+			c.refuse("Expected types <class 'NoneType'>, <class 'list'> for %s: %s", name, pyRepr(v, false))
 		}
 		*p = list
 	}
-	disable, err := c.boolArg("disable_ramdisk")
-	a.hasDisableRamdisk = disable != nil
-	return a, err
+	return a
 }
 
 // check refuses arguments that do not go with the verb or the version.

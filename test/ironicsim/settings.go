@@ -135,24 +135,17 @@ var (
 )
 
 // returnFields are those that a list of BIOS settings or firmware components has.
-func (c *call) returnFields(usual, all []string) ([]string, error) {
-	detail, err := c.boolArg("detail")
-	if err != nil {
-		return nil, err
-	}
-	fields, err := c.listArg("fields")
-	if err != nil {
-		return nil, err
-	}
+func (c *call) returnFields(usual, all []string) []string {
+	isDetail, fields := c.isSet("detail"), c.listArg("fields")
 	switch {
-	case fields != nil && detail != nil && *detail:
-		return nil, badRequest("Can not specify ?detail=True and fields in the same request.")
-	case detail != nil && *detail:
-		return all, nil
+	case isDetail && fields != nil:
+		c.refused = errFieldsAndDetail()
+	case isDetail:
+		return all
 	case fields != nil:
-		return fields, nil
+		return fields
 	}
-	return usual, nil
+	return usual
 }
 
 func (s *Sim) getBIOS(c *call) error {
@@ -160,9 +153,9 @@ func (s *Sim) getBIOS(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := c.returnFields(biosFields, biosRegistryFields)
-	if err != nil {
-		return err
+	fields := c.returnFields(biosFields, biosRegistryFields)
+	if c.refused != nil {
+		return c.refused
 	}
 	s.mu.RLock()
 	rows := e.bios // replaced, never changed
@@ -208,9 +201,9 @@ func (s *Sim) getFirmware(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := c.returnFields(firmwareFields, nil)
-	if err != nil {
-		return err
+	fields := c.returnFields(firmwareFields, nil)
+	if c.refused != nil {
+		return c.refused
 	}
 	s.mu.RLock()
 	rows := e.firmware // replaced, never changed

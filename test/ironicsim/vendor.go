@@ -9,9 +9,9 @@ import (
 // vendorPassthru is a method of the vendor interface of a node. Those for event subscriptions, which only Redfish has, lock the
 // node and ask the BMC before they are answered.
 func (s *Sim) vendorPassthru(c *call) error {
-	method, _, err := c.stringArg("method")
-	if err != nil {
-		return err
+	method := c.stringArg("method")
+	if c.refused != nil {
+		return c.refused
 	}
 	e, n, err := s.nodeArg(c)
 	if err != nil {
