@@ -51,33 +51,6 @@ func (t *task) leaveRamdisk() error {
 	return t.powerAction(fsm.PowerAfter(t.node().ProvisionState), 0)
 }
 
-// resume goes on in a node that waits, when its ramdisk has called back. Like a
-// ramdisk, it tries again while the node is locked.
-func (t *task) resume(work func(*task)) {
-	s := t.s
-	for {
-		late, err := s.acquire(t.e, true)
-		if err == nil {
-			if !late.event("resume") {
-				late.release()
-				return
-			}
-			work(late)
-			late.release()
-			return
-		}
-		if !sleep(s.ctx, s.opts.LockRetryInterval) {
-			return
-		}
-		s.mu.RLock()
-		over := t.e.gone || !fsm.IsWaiting(t.e.n.ProvisionState)
-		s.mu.RUnlock()
-		if over {
-			return
-		}
-	}
-}
-
 // cleanDone ends cleaning, which switches a machine off that has booted the ramdisk.
 func (t *task) cleanDone() {
 	if bootsRamdisk(t.node()) {

@@ -103,8 +103,6 @@ func (t *task) deploy(configdrive any) {
 			}
 			t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		})
-	}, func(late *task) {
-		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.UUID))
 	})
 }
 

@@ -23,10 +23,8 @@ const minimum = 82
 func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	w = datedResponse{w, s}
-	path, inV1 := splitPath(r.URL.Path)
-	rt, vars, known := match(r.Method, path)
-	isRoot := len(path) == 0 && !inV1
-	kind := kindOf(r, rt, isRoot)
+	to := match(r)
+	kind := kindOf(r, to)
 	s.stats.count(kind)
 	if !s.faults.pass(s.ctx, r) {
 		// A hanging request that is let go gets no answer but a closed connection.
@@ -36,7 +34,7 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		failWrite(w, code)
 		return
 	}
-	if s.opts.Username != "" && !(isRoot || rt != nil && rt.public) && !s.authorized(w, r) {
+	if s.opts.Username != "" && !(to.root || to.route != nil && to.public) && !s.authorized(w, r) {
 		return
 	}
 
@@ -71,7 +69,7 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer func() { <-s.threads }()
-	s.execute(w, r, arrived, rt, vars, isRoot, known, verdict.Lost)
+	s.execute(w, r, arrived, to, verdict.Lost)
 }
 
 // executeLate executes a request after a while, without an answer.
@@ -82,11 +80,9 @@ func (s *Sim) executeLate(r *http.Request, arrived time.Time, late time.Duration
 	}
 	r = r.Clone(s.ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	path, inV1 := splitPath(r.URL.Path)
-	rt, vars, known := match(r.Method, path)
 	s.spawn(func() {
 		if sleep(s.ctx, late) {
-			s.execute(nobody{http.Header{}}, r, arrived, rt, vars, len(path) == 0 && !inV1, known, false)
+			s.execute(nobody{http.Header{}}, r, arrived, match(r), false)
 		}
 	})
 }
@@ -99,13 +95,13 @@ func (nobody) Write(b []byte) (int, error) { return len(b), nil }
 func (nobody) WriteHeader(int)             {}
 
 // execute executes a request and answers it, unless the answer is lost.
-func (s *Sim) execute(w http.ResponseWriter, r *http.Request, arrived time.Time, rt *route, vars map[string]string, isRoot, known, lost bool) {
-	c := &call{s: s, r: r, path: vars, base: "http://" + r.Host, header: w.Header(), status: http.StatusOK}
+func (s *Sim) execute(w http.ResponseWriter, r *http.Request, arrived time.Time, to target, lost bool) {
+	c := &call{s: s, r: r, path: to.vars, base: "http://" + r.Host, header: w.Header(), status: http.StatusOK}
 	if r.TLS != nil {
 		c.base = "https://" + r.Host
 	}
 	began := time.Now()
-	err := s.answer(c, rt, isRoot, known)
+	err := s.answer(c, to)
 	status := c.status
 	if err != nil {
 		status = asAPIError(err, http.StatusInternalServerError).code
@@ -138,45 +134,30 @@ func (s *Sim) execute(w http.ResponseWriter, r *http.Request, arrived time.Time,
 
 // answer does what comes before a handler, in Ironic's order: version, URL,
 // arguments.
-func (s *Sim) answer(c *call, rt *route, isRoot, known bool) error {
+func (s *Sim) answer(c *call, to target) error {
 	if err := s.negotiate(c); err != nil {
 		return err
 	}
 	c.header.Set("OpenStack-Request-Id", "req-"+newUUID())
-	if isRoot && c.r.Method == http.MethodGet {
+	switch {
+	case to.root && c.r.Method == http.MethodGet:
 		return s.getRoot(c)
-	}
-	if rt != nil && rt.pattern != "" && !rt.public && c.minor < minimum {
-		return abort(http.StatusNotAcceptable, fmt.Sprintf("ironicsim imitates no requests below version 1.%d", minimum))
-	}
-	if rt == nil && known {
+	case to.route == nil && to.known:
 		return abort(http.StatusMethodNotAllowed, "")
-	}
-	if rt == nil || c.minor < rt.minor {
+	case to.route == nil || c.minor < to.minor && c.minor >= minimum:
 		return abort(http.StatusNotFound, "")
+	case to.pattern != "" && !to.public && c.minor < minimum:
+		return abort(http.StatusNotAcceptable, fmt.Sprintf("ironicsim imitates no requests below version 1.%d", minimum))
 	}
 	if ident, ok := c.path["node"]; ok {
 		if !validName(ident) && !isUUID(ident) {
 			return abort(http.StatusBadRequest, "Expected UUID or name for node: "+ident)
 		}
 	}
-	if err := c.parseArgs(rt); err != nil {
+	if err := c.parseArgs(to.route); err != nil {
 		return err
 	}
-	return rt.handle(s, c)
-}
-
-// splitPath cuts a URL path into segments; the version element may be left out.
-func splitPath(p string) (segments []string, inV1 bool) {
-	p = strings.Trim(p, "/")
-	if p == "v1" {
-		return nil, true
-	}
-	rest, inV1 := strings.CutPrefix(p, "v1/")
-	if rest == "" {
-		return nil, inV1
-	}
-	return strings.Split(rest, "/"), inV1
+	return to.handle(s, c)
 }
 
 var versionPattern = regexp.MustCompile(`^(\d+)\.(\d+)$`)

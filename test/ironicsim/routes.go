@@ -2,6 +2,7 @@ package ironicsim
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -73,36 +74,46 @@ var routes = func() []*route {
 	return rs
 }()
 
-// match finds the route of a path without /v1. known tells a wrong method from an
-// unknown path. The first pattern that fits a path is the only one that counts.
-func match(method string, path []string) (rt *route, vars map[string]string, known bool) {
-	pattern := ""
-	for _, r := range routes {
-		if known && r.pattern != pattern {
-			continue
-		}
-		v, ok := r.vars(path)
-		if !ok {
-			continue
-		}
-		known, pattern = true, r.pattern
-		if r.method == method {
-			return r, v, true
-		}
-	}
-	return nil, nil, known
+// target is what a request is for. It has no route if there is none.
+type target struct {
+	*route
+	vars map[string]string // the {variables} of the pattern
+	root bool              // the URL is that of the root, above /v1
+	// known tells a wrong method from an unknown path.
+	known bool
 }
 
-func (r *route) vars(path []string) (map[string]string, bool) {
+// match finds the target of a request. /v1 may be left out. The first pattern that fits a path is the only one that counts.
+func match(r *http.Request) target {
+	path := strings.Trim(r.URL.Path, "/")
+	if path == "" {
+		return target{root: true}
+	}
+	var segments []string
+	if path != "v1" {
+		segments = strings.Split(strings.TrimPrefix(path, "v1/"), "/")
+	}
+	var found target
+	for _, rt := range routes {
+		if found.known && !slices.Equal(rt.segments, found.segments) {
+			continue
+		}
+		if vars, ok := rt.fits(segments); ok && rt.method == r.Method {
+			return target{route: rt, vars: vars, known: true}
+		} else if ok {
+			found = target{route: rt, known: true}
+		}
+	}
+	return target{known: found.known}
+}
+
+func (r *route) fits(path []string) (vars map[string]string, ok bool) {
 	if len(path) != len(r.segments) {
 		return nil, false
 	}
-	var vars map[string]string
+	vars = map[string]string{}
 	for i, seg := range r.segments {
 		if name, ok := strings.CutPrefix(seg, "{"); ok {
-			if vars == nil {
-				vars = map[string]string{}
-			}
 			vars[strings.TrimSuffix(name, "}")] = path[i]
 		} else if seg != path[i] {
 			return nil, false

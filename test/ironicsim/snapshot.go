@@ -55,7 +55,7 @@ func (s *Sim) Restore(from *Snapshot) {
 	defer s.mu.RUnlock()
 	for _, e := range s.nodes {
 		if state := e.n.ProvisionState; fsm.IsWaiting(state) {
-			s.spawn(func() { s.timeOut(e, state) })
+			s.spawn(func() { s.timeOut(s.ctx, e, state) })
 		}
 	}
 }
@@ -115,26 +115,4 @@ func renameObject(o *object, secret bool, rename func(string) string) (*object, 
 		return newSecretObject(fields), nil
 	}
 	return newObject(fields), nil
-}
-
-// timeOut fails a node whose ramdisk has not called back in a state, after CallbackTimeout.
-func (s *Sim) timeOut(e *entry, state string) {
-	if !sleep(s.ctx, s.opts.CallbackTimeout) {
-		return
-	}
-	late, err := s.acquire(e, false)
-	if err != nil {
-		return
-	}
-	defer late.release()
-	const text = "Timeout reached while waiting for callback"
-	switch n := late.node(); {
-	case n.ProvisionState != state:
-	case state == fsm.CleanWait:
-		late.cleanFailed(text, false)
-	case state == fsm.DeployWait:
-		late.deployFailed(text)
-	default:
-		late.fail("timeout", text, nil)
-	}
 }

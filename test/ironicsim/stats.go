@@ -63,17 +63,15 @@ func (st *stats) count(kind string) {
 }
 
 // kindOf is the key of Stats.Requests for a request.
-func kindOf(r *http.Request, rt *route, isRoot bool) string {
+func kindOf(r *http.Request, to target) string {
 	kind := r.Method + " "
 	switch {
-	case isRoot:
+	case to.root:
 		kind += "/"
-	case rt == nil:
+	case to.route == nil:
 		kind += "(other)"
-	case rt.pattern == "":
-		kind += "/v1"
 	default:
-		kind += "/v1/" + rt.pattern
+		kind += strings.TrimSuffix("/v1/"+to.pattern, "/")
 	}
 	query := r.URL.Query()
 	for _, argument := range []string{"fields", "detail", "sort_key"} {

@@ -19,7 +19,6 @@ type stepFlow struct {
 	current func(n *node) **object
 	fail    func(t *task, text string, inStep bool)
 	done    func(t *task)
-	timeout func(t *task)
 }
 
 var cleaning, servicing *stepFlow
@@ -28,16 +27,10 @@ func init() { // they refer to functions that refer to them
 	cleaning = &stepFlow{
 		name: "clean", delay: func(d Delays) time.Duration { return d.Clean }, current: func(n *node) **object { return &n.cleanStep },
 		fail: (*task).cleanFailed, done: (*task).cleanDone,
-		timeout: func(t *task) {
-			t.cleanFailed("Timeout reached while cleaning the node. Please check if the ramdisk responsible for the cleaning is running on the node. Failed on step {}.", false)
-		},
 	}
 	servicing = &stepFlow{
 		name: "service", delay: func(d Delays) time.Duration { return d.Service }, current: func(n *node) **object { return &n.serviceStep },
 		fail: (*task).serviceFailed, done: (*task).serviceDone,
-		timeout: func(t *task) {
-			t.serviceFailed("Timeout reached while servicing the node. Please check if the ramdisk responsible for the servicing is running on the node. Failed on step {}.", false)
-		},
 	}
 }
 
@@ -117,7 +110,7 @@ func (f *stepFlow) spared(t *task, steps []any) bool {
 
 // wait waits for the ramdisk and then goes on with work.
 func (f *stepFlow) wait(t *task, work func(*task)) {
-	t.wait(t.s.opts.AutoDeploy, func() { t.resume(work) }, f.timeout)
+	t.wait(t.s.opts.AutoDeploy, func() { t.resume(work) })
 }
 
 func (f *stepFlow) check(t *task, steps []any) {
@@ -146,7 +139,7 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 			return
 		}
 		if id == "vendor.trigger_servicewait" {
-			t.wait(false, nil, f.timeout)
+			t.wait(false, nil)
 			return
 		}
 		if touchesDisks(id) {

@@ -1,7 +1,6 @@
 package ironicsim
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
@@ -92,46 +91,4 @@ func (t *task) abortAfter(f *stepFlow) bool {
 	t.save(func(n *node) { *f.current(n) = newObject(step.with("abort_after", true)) })
 	t.release()
 	return true
-}
-
-// wait moves the node into a wait state, gives the lock back and leaves the rest
-// to the ramdisk, which may be simulated: then resume goes on after RamdiskDelay.
-// Without one, the node fails with timeout after CallbackTimeout.
-func (t *task) wait(simulated bool, resume func(), timeout func(*task)) {
-	if !t.event("wait") {
-		return
-	}
-	s, e := t.s, t.e
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.gone || !fsm.IsWaiting(e.n.ProvisionState) {
-		return
-	}
-	e.goOn = nil
-	if simulated && e.ramdiskHeld {
-		simulated, e.goOn = false, resume
-	}
-	state := e.n.ProvisionState
-	ctx, cancel := context.WithCancel(s.ctx)
-	e.waitCancel = cancel
-	s.spawn(func() {
-		defer cancel()
-		if simulated {
-			if sleep(ctx, s.opts.RamdiskDelay) {
-				resume()
-			}
-			return
-		}
-		if !sleep(ctx, s.opts.CallbackTimeout) {
-			return
-		}
-		late, err := s.acquire(e, false)
-		if err != nil {
-			return // locked or gone: Ironic's periodic task skips it, too
-		}
-		if late.node().ProvisionState == state {
-			timeout(late)
-		}
-		late.release()
-	})
 }
