@@ -55,29 +55,3 @@ func TestDiskWrites(t *testing.T) {
 		t.Errorf("after the node was lost: %v", got)
 	}
 }
-
-// A raw inventory outlives inspections.
-func TestRawInventory(t *testing.T) {
-	o := noSync()
-	o.AutoInspect, o.DefaultRamdisk = true, true
-	a := start(t, o)
-	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
-	path := a.node(ipmi(6230, "password"))
-	id := strings.TrimPrefix(path, "/v1/nodes/")
-	const raw = `{"inventory": {"cpu": {"frequency": NaN}}, "plugin_data": {}}`
-	if err := a.sim.SetRawInventory(id, []byte(raw)); err != nil {
-		t.Fatal(err)
-	}
-	a.provision(path, "manage", "manageable")
-	a.provision(path, "inspect", "manageable")
-	if got := string(a.must(200, "GET", path+"/inventory", nil).raw); got != raw {
-		t.Errorf("inventory is %s", got)
-	}
-	if err := a.sim.SetRawInventory(id, nil); err != nil {
-		t.Fatal(err)
-	}
-	a.must(404, "GET", path+"/inventory", nil)
-	a.provision(path, "inspect", "manageable")
-	eventually(t, func() bool { r, err := a.do("GET", path+"/inventory", newest, nil); return err == nil && r.code == 200 },
-		func() string { return "the inspection left no inventory" })
-}

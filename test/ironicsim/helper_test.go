@@ -195,14 +195,9 @@ func brief(n doc) doc {
 // eventually polls until ok, and fails the test after a while with what says.
 func eventually(t *testing.T, ok func() bool, what func() string) {
 	t.Helper()
-	if !comesTrue(t, ok) {
-		t.Fatal(what())
-	}
-}
-
-// comesTrue polls until ok; it reports false after a while.
-func comesTrue(t *testing.T, ok func() bool) bool {
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return ok(), nil })
-	return err == nil
+	if err != nil {
+		t.Fatal(what())
+	}
 }

@@ -1,7 +1,6 @@
 package ironicsim
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -68,26 +67,6 @@ func TestRamdiskInspection(t *testing.T) {
 	}
 }
 
-func TestAutoInspect(t *testing.T) {
-	o := quick()
-	o.AutoInspect = true
-	a := start(t, o)
-	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
-	path := a.node(ipmi(6230, "password"))
-	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(path, "/v1/nodes/"), "address": mac})
-	a.provision(path, "manage", fsm.Manageable)
-	a.provision(path, "inspect", fsm.Manageable)
-	inventory := a.must(200, "GET", path+"/inventory", nil).json["inventory"].(map[string]any)
-	if nic := inventory["interfaces"].([]any)[0].(map[string]any); nic["mac_address"] != mac {
-		t.Errorf("the simulated ramdisk reports %v, not the port's MAC address", nic)
-	}
-	for _, k := range []string{"cpu", "disks", "memory", "system_vendor", "hostname", "bmc_address"} {
-		if inventory[k] == nil {
-			t.Errorf("inventory without %s", k)
-		}
-	}
-}
-
 // A node can be manageable before its inventory is there; the lock tells.
 func TestInventoryLag(t *testing.T) {
 	o := quick()
@@ -125,41 +104,5 @@ func TestInspectWithoutRamdisk(t *testing.T) {
 	a.provision(path, "manage", fsm.Manageable)
 	if n := a.provision(path, "inspect", fsm.InspectFail); n["last_error"] != "timeout reached while inspecting the node" {
 		t.Errorf("time-out: %v", brief(n))
-	}
-}
-
-// TestRamdiskCleaningAndDeployment takes a node with the direct deploy interface
-// through its life, the ramdisk simulated.
-func TestRamdiskCleaningAndDeployment(t *testing.T) {
-	o := noSync()
-	o.AutoDeploy = true
-	a := start(t, o)
-	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
-	node := ipmi(6230, "password")
-	path := a.node(node)
-	id := strings.TrimPrefix(path, "/v1/nodes/")
-	a.provision(path, "manage", fsm.Manageable)
-	n := a.provision(path, "provide", fsm.CleanFail)
-	want := "Failed to prepare node " + id + " for cleaning: Cannot validate PXE bootloader. Some parameters were missing in node's driver_info and configuration. Missing are: ['deploy_kernel', 'deploy_ramdisk']"
-	if n["last_error"] != want {
-		t.Errorf("cleaning without a ramdisk: %v", n["last_error"])
-	}
-	info := node["driver_info"].(doc)
-	info["deploy_kernel"], info["deploy_ramdisk"] = "http://192.0.2.1/kernel", "http://192.0.2.1/ramdisk"
-	if err := a.sim.SetNode(id, doc{"driver_info": info, "instance_info": doc{"image_source": "http://192.0.2.1/image", "image_checksum": "http://192.0.2.1/image.sha256"}}); err != nil {
-		t.Fatal(err)
-	}
-	a.must(201, "POST", "/v1/ports", doc{"node_uuid": id, "address": mac})
-	a.provision(path, "manage", fsm.Manageable)
-	a.provision(path, "provide", fsm.Available)
-	if n = a.provision(path, "active", fsm.Active); n["power_state"] != fsm.PowerOn || bmc.Power() != fsm.PowerOn {
-		t.Errorf("a deployed machine runs: %v, %q", brief(n), bmc.Power())
-	}
-	if n = a.provision(path, "deleted", fsm.Available); len(n["instance_info"].(map[string]any)) != 0 {
-		t.Errorf("deleted clears instance_info: %v", n["instance_info"])
-	}
-	r := a.must(http.StatusBadRequest, "PUT", path+"/states/provision", doc{"target": "active"})
-	if !strings.HasSuffix(r.fault, "Missing are: ['instance_info.image_source']") {
-		t.Errorf("deployment without an image: %q", r.fault)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
@@ -125,41 +124,5 @@ func TestDeletedNodeLosesPorts(t *testing.T) {
 	a.must(204, "DELETE", n1, nil)
 	if ports := a.must(200, "GET", "/v1/ports?address="+mac, nil).json["ports"].([]any); len(ports) != 0 {
 		t.Errorf("ports of a deleted node: %v", ports)
-	}
-}
-
-// TestTenThousandNodes holds the Sim to the speed that large tests need. The
-// limits are for the race detector on a busy machine; without, it is a hundredth.
-func TestTenThousandNodes(t *testing.T) {
-	a := start(t, quick())
-	begin := time.Now()
-	ids := make([]string, 10000)
-	for i := range ids {
-		id, err := a.sim.CreateNode(doc{"driver": "fake-hardware", "name": fmt.Sprintf("host-%05d", i),
-			"driver_info": doc{"ipmi_address": "127.0.0.1", "ipmi_password": "secret"}, "extra": doc{"n": i}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids[i] = id
-	}
-	for i := range 50 {
-		if err := a.sim.SetNode(ids[i*199], doc{"power_state": fsm.PowerOn}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("creating 10000 nodes: %v", time.Since(begin))
-	const status = "uuid,name,power_state,target_power_state,provision_state,target_provision_state,last_error,maintenance,maintenance_reason,fault,driver,driver_info,properties,instance_info,instance_uuid,extra,provision_updated_at,inspection_started_at,inspection_finished_at,reservation,clean_step,deploy_step"
-	for name, path := range map[string]string{
-		"one node":                   "/v1/nodes/host-05000",
-		"1000 nodes, status fields":  "/v1/nodes?limit=1000&fields=" + status,
-		"1000 nodes from the middle": "/v1/nodes?limit=1000&fields=uuid&marker=" + ids[5000],
-		"newest 50 in detail":        "/v1/nodes?detail=True&sort_key=updated_at&sort_dir=desc&limit=50",
-	} {
-		begin := time.Now()
-		a.must(200, "GET", path, nil)
-		t.Logf("%s: %v", name, time.Since(begin))
-	}
-	if newest, _ := a.page("detail=True&sort_key=updated_at&sort_dir=desc&limit=50"); newest[0] != ids[49*199] || newest[49] != ids[0] {
-		t.Error("the newest 50 are not those that changed")
 	}
 }

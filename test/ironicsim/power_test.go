@@ -155,15 +155,3 @@ func TestPowerSync(t *testing.T) {
 		t.Errorf("a node in maintenance is left alone: %v", brief(n))
 	}
 }
-
-func TestBMCAddresses(t *testing.T) {
-	for address, want := range map[string]string{
-		"127.0.0.1:6230": "127.0.0.1:6230", "ipmi://127.0.0.1:6230": "127.0.0.1:6230", "ipmi://192.0.2.1": "192.0.2.1",
-		"192.0.2.1:623": "192.0.2.1", "http://127.0.0.1:8000": "127.0.0.1:8000", "https://bmc.example:443/": "bmc.example",
-		"https://BMC.example/redfish/v1/": "bmc.example", "http://127.0.0.1:8000/redfish/v1/Systems/7": "127.0.0.1:8000/redfish/v1/Systems/7",
-	} {
-		if got := bmcKey(address); got != want {
-			t.Errorf("bmcKey(%q) = %q, want %q", address, got, want)
-		}
-	}
-}

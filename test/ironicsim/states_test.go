@@ -9,21 +9,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
-func TestRefusedVerbNamesState(t *testing.T) {
-	a := start(t, quick())
-	path := a.node(nil)
-	for _, state := range []string{fsm.Enroll, fsm.Manageable, fsm.Active, fsm.CleanFail, fsm.InspectWait, fsm.ServiceFail} {
-		if err := a.sim.SetNode(strings.TrimPrefix(path, "/v1/nodes/"), doc{"provision_state": state}); err != nil {
-			t.Fatal(err)
-		}
-		r := a.must(400, "PUT", path+"/states/provision", doc{"target": "unrescue"})
-		want := fmt.Sprintf("The requested action \"unrescue\" can not be performed on node %q while it is in state %q.", path[len("/v1/nodes/"):], state)
-		if r.fault != want {
-			t.Errorf("got %q, want %q", r.fault, want)
-		}
-	}
-}
-
 // TestLifecycle walks a node through everything that fake-hardware can do.
 func TestLifecycle(t *testing.T) {
 	a := reference(t)

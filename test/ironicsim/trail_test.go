@@ -45,9 +45,8 @@ func TestTrail(t *testing.T) {
 		if r, err := a.do("PUT", "/v1/nodes/"+id+path, newest, doc{"target": target}); err != nil || r.code != http.StatusAccepted {
 			t.Fatalf("%s: %v %+v", target, err, r)
 		}
-		if !comesTrue(t, func() bool { _, n := a.sim.lookup(id); return arrived(n) && n.Reservation == "" }) {
-			t.Fatalf("%s has no effect", target)
-		}
+		eventually(t, func() bool { _, n := a.sim.lookup(id); return arrived(n) && n.Reservation == "" },
+			func() string { return target + " has no effect" })
 	}
 	ask("/states/provision", "manage", func(n *node) bool { return n.ProvisionState == fsm.Manageable })
 	ask("/states/power", "power off", func(n *node) bool { return n.PowerState == fsm.PowerOff })

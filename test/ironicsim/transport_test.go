@@ -56,37 +56,6 @@ func settled(t *testing.T, c *client.Client) *ironic.Node {
 	return nil
 }
 
-// An hour of Ironic's passes in no time, and a BMC that does not answer for a minute is one that
-// does not answer for a minute.
-func TestClientInBubble(t *testing.T) {
-	o := ironicsim.Options{Delays: ironicsim.All(time.Minute), BMCTimeout: time.Minute}
-	inBubble(t, o, func(t *testing.T, s *ironicsim.Sim, c *client.Client) {
-		bmc := s.AddBMC("192.0.2.1", "admin", "secret")
-		bmc.SetDead(true)
-		makeNode(t, c)
-		began := time.Now()
-		if err := c.SetProvisionState(t.Context(), ironic.NoFence, nodeID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if node := settled(t, c); node.ProvisionState != ironic.Enroll || node.LastError == "" {
-			t.Errorf("with a dead BMC: %+v", node)
-		}
-		if took := time.Since(began); took < 2*time.Minute || took > 3*time.Minute {
-			t.Errorf("verifying took %v", took)
-		}
-		bmc.SetDead(false)
-		if err := c.SetProvisionState(t.Context(), ironic.NoFence, nodeID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if node := settled(t, c); node.ProvisionState != ironic.Manageable || node.PowerState != ironic.PowerOff {
-			t.Errorf("with a living one: %+v", node)
-		}
-		if s.Stats().Count("PUT /v1/nodes/{node}/states/provision") != 2 {
-			t.Errorf("requests: %+v", s.Stats())
-		}
-	})
-}
-
 // The answer to a request is lost where the client goes away, and the request is executed.
 func TestClientGoesAway(t *testing.T) {
 	inBubble(t, ironicsim.Options{}, func(t *testing.T, s *ironicsim.Sim, c *client.Client) {

@@ -101,28 +101,3 @@ func TestDeployByISO(t *testing.T) {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
 }
-
-// TestHeldRamdisk: a node can be kept waiting where others go on by themselves.
-func TestHeldRamdisk(t *testing.T) {
-	o := quick()
-	o.AutoInspect = true
-	a := start(t, o)
-	held, free := a.node(doc{"inspect_interface": "agent"}), a.node(doc{"inspect_interface": "agent"})
-	id := strings.TrimPrefix(held, "/v1/nodes/")
-	if err := a.sim.HoldRamdisk(id); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{held, free} {
-		a.provision(path, "manage", fsm.Manageable)
-		a.must(202, "PUT", path+"/states/provision", doc{"target": "inspect"})
-	}
-	inspected := func(n doc) bool { return n["provision_state"] == fsm.Manageable && n["inspection_finished_at"] != nil }
-	a.until(free, "be inspected", inspected)
-	if n := a.get(held); n["provision_state"] != fsm.InspectWait {
-		t.Errorf("the held node: %v", brief(n))
-	}
-	if err := a.sim.Ramdisk(id, nil); err != nil {
-		t.Fatal(err)
-	}
-	a.until(held, "be inspected", inspected)
-}
