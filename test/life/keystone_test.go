@@ -121,7 +121,7 @@ func startKeystone(t *testing.T) *keystoneBed {
 			t.Fatal(err)
 		}
 	}
-	k.keystone, err = testbed.StartKeystone(ctx, testbed.KeystoneOptions{Dir: dir})
+	k.keystone, err = testbed.StartKeystone(ctx, dir)
 	fail(err)
 	t.Cleanup(func() { fail(k.keystone.Close()) })
 	k.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: s.release, Dir: dir, Keystone: k.keystone})

@@ -104,7 +104,7 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 		i.env = append(i.env, "IRONIC_EXTRA_CONF="+path)
 	}
 	if options.Keystone == nil && options.User == "" && os.Getenv("AUTH") == "keystone" {
-		if i.ownKeystone, err = StartKeystone(ctx, KeystoneOptions{Dir: options.Dir}); err != nil {
+		if i.ownKeystone, err = StartKeystone(ctx, options.Dir); err != nil {
 			return nil, err
 		}
 		i.options.Keystone = i.ownKeystone

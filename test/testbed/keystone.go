@@ -1,14 +1,12 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,12 +16,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// KeystoneOptions are the options of StartKeystone.
-type KeystoneOptions struct {
-	// Dir is the directory for the log, the certificates and files of credentials. It must exist.
-	Dir string
-}
 
 // Keystone is a real Keystone from Debian packages, without users but an administrator and the service
 // user with which Ironic verifies tokens.
@@ -53,9 +45,9 @@ const (
 	serviceProject  = "service"
 )
 
-// StartKeystone creates the Debian root file system if it does not exist yet, and starts a Keystone. The
-// caller must stop it with Close.
-func StartKeystone(ctx context.Context, options KeystoneOptions) (_ *Keystone, err error) {
+// StartKeystone creates the Debian root file system if it does not exist yet, and starts a Keystone with its log, certificates and
+// files of credentials in dir, which must exist. The caller must stop it with Close.
+func StartKeystone(ctx context.Context, dir string) (_ *Keystone, err error) {
 	if err := DebianIronicMissing(); err != nil {
 		return nil, err
 	}
@@ -64,7 +56,7 @@ func StartKeystone(ctx context.Context, options KeystoneOptions) (_ *Keystone, e
 		return nil, err
 	}
 	scripts := filepath.Join(repo, "test", "ironic")
-	if options.Dir, err = filepath.Abs(options.Dir); err != nil {
+	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
 	root, err := makeRoot(ctx, scripts, "keystone")
@@ -80,11 +72,11 @@ func StartKeystone(ctx context.Context, options KeystoneOptions) (_ *Keystone, e
 	}
 	name := stateName("keystone", port)
 	k := &Keystone{
-		URL: fmt.Sprintf("https://127.0.0.1:%d/v3", port), CAFile: filepath.Join(options.Dir, "keystone-ca.crt"),
-		LogPath:  filepath.Join(options.Dir, "keystone.log"),
+		URL: fmt.Sprintf("https://127.0.0.1:%d/v3", port), CAFile: filepath.Join(dir, "keystone-ca.crt"),
+		LogPath:  filepath.Join(dir, "keystone.log"),
 		password: "a password", state: filepath.Join(root, "state", name),
 	}
-	base := filepath.Join(options.Dir, "keystone")
+	base := filepath.Join(dir, "keystone")
 	if err := k.makeCertificates(base); err != nil {
 		return nil, err
 	}
@@ -314,35 +306,16 @@ func (k *Keystone) do(ctx context.Context, method, path string, body, out any) e
 }
 
 func (k *Keystone) send(ctx context.Context, token, method, path string, body, out any) (http.Header, error) {
-	var content []byte
-	if body != nil {
-		var err error
-		if content, err = json.Marshal(body); err != nil {
-			return nil, err
-		}
-	}
-	request, err := http.NewRequestWithContext(ctx, method, k.URL+path, bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
+	header := map[string]string{}
 	if token != "" {
-		request.Header.Set("X-Auth-Token", token)
+		header["X-Auth-Token"] = token
 	}
-	response, err := k.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	response, answer, err := exchange(ctx, k.client, method, k.URL+path, header, body)
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode/100 != 2 {
 		return nil, fmt.Errorf("Keystone answers %s %s with %s: %s", method, path, response.Status, answer)
 	}
-	if out == nil {
-		return response.Header, nil
-	}
-	return response.Header, json.Unmarshal(answer, out)
+	return response.Header, decode(answer, out)
 }

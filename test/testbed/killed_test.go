@@ -38,7 +38,7 @@ func startEverything(ctx context.Context, dir string) (groups []int, err error) 
 	if err != nil {
 		return nil, err
 	}
-	groups = []int{k.etcd.cmd.Process.Pid, k.apiserver.cmd.Process.Pid}
+	groups = []int{k.etcd.run.cmd.Process.Pid, k.apiserver.cmd.Process.Pid}
 	if release := os.Getenv("IRONIC_RELEASE"); release != "" && DebianIronicMissing() == nil {
 		ironic, err := StartDebianIronic(ctx, IronicOptions{Release: release, Dir: dir})
 		if err != nil {

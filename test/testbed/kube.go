@@ -73,7 +73,8 @@ type Kube struct {
 	// applying is held by ApplyRBAC: the second of two kubectl apply that create the same object fails.
 	applying sync.Mutex
 
-	etcd, apiserver, controllers *process
+	etcd                   *StoreEtcd
+	apiserver, controllers *process
 }
 
 // StartKube starts a control plane and waits until it is ready.
@@ -142,7 +143,12 @@ func (k *Kube) prepare(ctx context.Context) error {
 }
 
 func (k *Kube) start(ctx context.Context) error {
-	if err := k.startEtcd(ctx); err != nil {
+	var err error
+	if k.etcd, err = NewStoreEtcd(k.options.Dir); err != nil {
+		return err
+	}
+	k.EtcdEndpoint = k.etcd.Endpoint
+	if err := k.etcd.Start(ctx); err != nil {
 		return err
 	}
 	if err := k.StartAPIServer(ctx); err != nil {
@@ -152,40 +158,6 @@ func (k *Kube) start(ctx context.Context) error {
 		return k.StartControllers(ctx)
 	}
 	return nil
-}
-
-func (k *Kube) startEtcd(ctx context.Context) error {
-	binary, err := builtProgram("etcd", buildTools)
-	if err != nil {
-		return err
-	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	peerPort, err := freePort()
-	if err != nil {
-		return err
-	}
-	k.EtcdEndpoint = "http://127.0.0.1:" + strconv.Itoa(port)
-	peer := "http://127.0.0.1:" + strconv.Itoa(peerPort)
-	k.etcd, err = command{
-		name: "etcd", log: k.path("etcd.log"), path: binary,
-		args: []string{
-			"--data-dir=" + k.path("etcd"),
-			"--listen-client-urls=" + k.EtcdEndpoint, "--advertise-client-urls=" + k.EtcdEndpoint,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-			// Without fsync, killing the process loses no data; only a power failure of the machine would.
-			"--unsafe-no-fsync",
-			"--log-level=warn",
-		},
-	}.start()
-	if err != nil {
-		return err
-	}
-	return k.etcd.waitReady(ctx, func(ctx context.Context) error {
-		return httpOK(ctx, nil, k.EtcdEndpoint+"/readyz")
-	})
 }
 
 // StartAPIServer starts kube-apiserver again after StopAPIServer and waits until it is ready.
@@ -339,5 +311,9 @@ func (k *Kube) Kubectl(ctx context.Context, stdin string, args ...string) (stdou
 
 // Stop stops the control plane.
 func (k *Kube) Stop() error {
-	return errors.Join(k.controllers.stop(), k.apiserver.kill(), k.etcd.stop())
+	err := errors.Join(k.controllers.stop(), k.apiserver.kill())
+	if k.etcd != nil {
+		err = errors.Join(err, k.etcd.run.stop())
+	}
+	return err
 }

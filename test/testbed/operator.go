@@ -1,12 +1,11 @@
 package testbed
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -173,49 +172,23 @@ func (o *Operator) Do(ctx context.Context, method, path string, body, out any) e
 }
 
 func (o *Operator) once(ctx context.Context, method, path string, body, out any) error {
-	content := []byte(nil)
-	if body != nil {
-		var err error
-		if content, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	request, err := http.NewRequestWithContext(ctx, method, o.Endpoint+path, bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	// Connections are not reused, because Ironic closes them when it is stopped.
-	request.Close = true
-	request.Header.Set("Content-Type", "application/json")
-	microversion := o.Microversion
-	if microversion == "" {
-		microversion = "1.82"
-	}
-	request.Header.Set("X-OpenStack-Ironic-API-Version", microversion)
+	header := map[string]string{"X-OpenStack-Ironic-API-Version": cmp.Or(o.Microversion, "1.82")}
 	if o.User != "" {
-		request.SetBasicAuth(o.User, o.Password)
+		header["Authorization"] = "Basic " + base64.StdEncoding.EncodeToString([]byte(o.User+":"+o.Password))
 	}
 	if o.Token != nil {
 		token, err := o.Token(ctx)
 		if err != nil {
 			return err
 		}
-		request.Header.Set("X-Auth-Token", token)
+		header["X-Auth-Token"] = token
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
+	response, answer, err := exchange(ctx, http.DefaultClient, method, o.Endpoint+path, header, body)
 	if err != nil {
 		return err
 	}
 	if response.StatusCode/100 != 2 {
 		return &StatusError{Method: method, Path: path, Code: response.StatusCode, Body: string(answer)}
 	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, out)
+	return decode(answer, out)
 }

@@ -45,35 +45,25 @@ func newAuthority(name string) (*authority, error) {
 
 // client issues a certificate with which Kubernetes authenticates user in groups.
 func (a *authority) client(user string, groups ...string) (keyPair, error) {
-	pair, _, err := a.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: user, Organization: groups},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	return pair, err
+	return a.issue(pkix.Name{CommonName: user, Organization: groups}, nil, x509.ExtKeyUsageClientAuth)
 }
 
 // server issues a serving certificate for names, localhost and 127.0.0.1.
 func (a *authority) server(names ...string) (keyPair, error) {
-	names = append(names, "localhost")
-	pair, _, err := a.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: names[0]},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    names,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
-	return pair, err
+	return a.issue(pkix.Name{CommonName: names[0]}, append(names, "localhost"), x509.ExtKeyUsageServerAuth)
 }
 
 // peer issues a certificate for a member of etcd, which is a server and a client of the other ones.
 func (a *authority) peer(name string) (keyPair, error) {
-	pair, _, err := a.sign(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: name},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
+	return a.issue(pkix.Name{CommonName: name}, nil, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
+}
+
+func (a *authority) issue(subject pkix.Name, names []string, usages ...x509.ExtKeyUsage) (keyPair, error) {
+	template := &x509.Certificate{Subject: subject, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages, DNSNames: names}
+	if usages[0] == x509.ExtKeyUsageServerAuth {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	pair, _, err := a.sign(template)
 	return pair, err
 }
 

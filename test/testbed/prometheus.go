@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -72,16 +71,7 @@ func (p *Prometheus) Stop() error { return p.run.stop() }
 
 // Query returns the labels of the series that a query results in.
 func (p *Prometheus) Query(ctx context.Context, query string) ([]map[string]string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.endpoint+"/api/v1/query?query="+url.QueryEscape(query), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	_, body, err := exchange(ctx, http.DefaultClient, http.MethodGet, p.endpoint+"/api/v1/query?query="+url.QueryEscape(query), nil, nil)
 	if err != nil {
 		return nil, err
 	}

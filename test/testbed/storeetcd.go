@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// StoreEtcd is an etcd of metal3-apiserver's own, which can be killed without kube-apiserver noticing. It keeps its data
-// and its port when it is started again.
+// StoreEtcd is the etcd of a Kube, or one of metal3-apiserver's own, which can be killed without kube-apiserver noticing. It keeps
+// its data and its port when it is started again.
 type StoreEtcd struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
@@ -42,7 +42,8 @@ func (e *StoreEtcd) Start(ctx context.Context) error {
 			"--data-dir=" + filepath.Join(e.dir, "etcd"),
 			"--listen-client-urls=" + e.Endpoint, "--advertise-client-urls=" + e.Endpoint,
 			"--listen-peer-urls=" + e.peer, "--initial-advertise-peer-urls=" + e.peer, "--initial-cluster=default=" + e.peer,
-			"--unsafe-no-fsync", // killing the process loses nothing without it, either
+			// Without fsync, killing the process loses no data; only a power failure of the machine would.
+			"--unsafe-no-fsync",
 			"--log-level=warn",
 		},
 	}.start()
