@@ -49,13 +49,6 @@ func (s *Sim) putPower(c *call) error {
 	return c.accepted()
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "None"
-	}
-	return s
-}
-
 // powerAction is node_power_action: it changes the power state, records what
 // goes wrong in last_error, and returns it too. A zero timeout stands for the default.
 func (t *task) powerAction(target string, timeout time.Duration) error {
