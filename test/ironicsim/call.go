@@ -129,8 +129,8 @@ func (c *call) readBody() (any, error) {
 	return v, nil
 }
 
-// refuse notes what is wrong with an argument. A handler returns c.refused when it has read all of them: the first one that is
-// wrong counts.
+// refuse notes what is wrong with an argument. A handler returns c.refused when it
+// has read all of them: the first one that is wrong counts.
 func (c *call) refuse(format string, args ...any) {
 	if c.refused == nil {
 		c.refused = badRequest(format, args...)
@@ -216,8 +216,8 @@ func (c *call) uuidArg(name string) string {
 	return id
 }
 
-// listArg is a comma-separated list, lower-cased, without repetitions. It is nil when it is not given, and empty when it is
-// given without a value.
+// listArg is a comma-separated list, lower-cased, without repetitions. It is nil
+// when it is not given, and empty when it is given without a value.
 func (c *call) listArg(name string) []string {
 	if _, given := c.args[name]; !given {
 		return nil

@@ -8,8 +8,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// machineSettings are what a BMC can change of its machine. Missing entries have their default. The BIOS attributes of a
-// machine with a Redfish BMC are those of bmcsim's, so that a test can use both.
+// machineSettings are what a BMC can change of its machine. Missing entries have
+// their default. The BIOS attributes of a machine with a Redfish BMC are those of
+// bmcsim's, so that a test can use both.
 type machineSettings struct {
 	bios     map[string]any
 	firmware map[string]string

@@ -83,7 +83,8 @@ type target struct {
 	known bool
 }
 
-// match finds the target of a request. /v1 may be left out. The first pattern that fits a path is the only one that counts.
+// match finds the target of a request. /v1 may be left out. The first pattern that
+// fits a path is the only one that counts.
 func match(r *http.Request) target {
 	path := strings.Trim(r.URL.Path, "/")
 	if path == "" {

@@ -24,7 +24,8 @@ var (
 	typeObject = []string{"object", "null"}
 )
 
-// nodeSchema is what POST /v1/nodes takes, and what a node must be after a PATCH, as far as the server and its tests go.
+// nodeSchema is what POST /v1/nodes takes, and what a node must be after a PATCH, as
+// far as the server and its tests go.
 var nodeSchema = func() []property {
 	ps := []property{{name: "driver", types: []string{"string"}}}
 	for _, n := range []string{"automated_clean", "console_enabled", "disable_power_off", "maintenance", "secure_boot"} {

@@ -45,8 +45,8 @@ const (
 	serviceProject  = "service"
 )
 
-// StartKeystone creates the Debian root file system if it does not exist yet, and starts a Keystone with its log, certificates and
-// files of credentials in dir, which must exist. The caller must stop it with Close.
+// StartKeystone creates the Debian root file system if it does not exist yet, and starts a Keystone. Its log, certificates
+// and files of credentials are in dir, which must exist. The caller must stop it with Close.
 func StartKeystone(ctx context.Context, dir string) (_ *Keystone, err error) {
 	if err := DebianIronicMissing(); err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// StoreEtcd is the etcd of a Kube, or one of metal3-apiserver's own, which can be killed without kube-apiserver noticing. It keeps
-// its data and its port when it is started again.
+// StoreEtcd is the etcd of a Kube, or one of metal3-apiserver's own, which can be killed without kube-apiserver
+// noticing. It keeps its data and its port when it is started again.
 type StoreEtcd struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
