@@ -298,6 +298,7 @@ func TestSecretsThatCannotBeCopied(t *testing.T) {
 		"not permitted":       {forbidden(`User "metal3" cannot create resource "secrets" in API group "" in the namespace "racks"`), "ClusterRole metal3-apiserver-secret-copies"},
 		"in the way":          {apierrors.NewAlreadyExists(corev1.Resource("secrets"), "a"), "another Secret is in the place of the copy"},
 		"refused by admision": {apierrors.NewInvalid(metal3.Kind("a"), "a", nil), "the cluster refuses the copy"},
+		"a webhook is down":   {apierrors.NewInternalError(errors.New(`failed calling webhook "a.example.com"`)), "an admission webhook of the cluster does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -100,6 +100,9 @@ func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, h
 			// Its words are about the host's namespace, of which the tenant is told nothing.
 			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
 			message = "a quota or an admission policy of the cluster refuses the copy"
+		case apierrors.IsInternalError(err): // how kube-apiserver says that a webhook with failurePolicy Fail is down
+			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
+			message = "an admission webhook of the cluster does not answer, or kube-apiserver has failed"
 		default:
 			return nil, fmt.Errorf("copying Secret %s: %w", from, err)
 		}
