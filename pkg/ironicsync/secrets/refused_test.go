@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func TestOwnersMayNotBeChanged(t *testing.T) {
 	noFinalizer := func(s *corev1.Secret) { s.Finalizers = nil }
 	for name, refusal := range map[string]error{
 		"by the plugin of kube-apiserver": forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
+		"by a webhook that gives no code": &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusBadRequest, Message: `admission webhook "a.example.com" denied the request`}},
 		"by a policy":                     apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "host-0-bmc", nil),
 	} {
 		secrets, client := newSecrets(newSecret())
@@ -86,15 +88,19 @@ func TestOwnersMayNotBeChanged(t *testing.T) {
 // TestRefusals: what kube-apiserver refuses is told with what would help, and is still known for what it is.
 func TestRefusals(t *testing.T) {
 	hook := forbidden(`admission webhook "labels.example.com" denied the request: the label team is missing`)
+	codeless := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusBadRequest, Message: `admission webhook "labels.example.com" denied the request: the label team is missing`,
+	}}
 	for name, tt := range map[string]struct {
 		verb    string
 		refusal error
 		lacks   bool
 		says    string
 	}{
-		"reading":   {"get", lacking("get"), true, `metal3-apiserver has no right to get Secrets in namespace "metal3". Bind the ClusterRole metal3-apiserver-secrets to its service account there.`},
-		"writing":   {"patch", lacking("patch"), true, `metal3-apiserver has no right to patch Secrets in namespace "metal3". Bind`},
-		"a webhook": {"patch", hook, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
+		"reading":                      {"get", lacking("get"), true, `metal3-apiserver has no right to get Secrets in namespace "metal3". Bind the ClusterRole metal3-apiserver-secrets to its service account there.`},
+		"writing":                      {"patch", lacking("patch"), true, `metal3-apiserver has no right to patch Secrets in namespace "metal3". Bind`},
+		"a webhook that gives no code": {"patch", codeless, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
+		"a webhook":                    {"patch", hook, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
 	} {
 		secrets, client := newSecrets(newSecret())
 		client.PrependReactor(tt.verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.refusal })
@@ -104,7 +110,7 @@ func TestRefusals(t *testing.T) {
 			releaseErr = claimErr // there is nothing to be released
 		}
 		for _, err := range []error{claimErr, releaseErr} {
-			if !apierrors.IsForbidden(err) || !IsRefusal(err) || LacksRight(err) != tt.lacks {
+			if !errors.Is(err, tt.refusal) || !IsRefusal(err) || LacksRight(err) != tt.lacks {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
