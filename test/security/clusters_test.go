@@ -155,19 +155,7 @@ func TestRightsGoWithNamespace(t *testing.T) {
 func TestKubeEnforcesOwnersPermission(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	kube, stop, err := s.Kube.StartSecondAPIServer(ctx, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, api := startServer(t, ctx, ns, testbed.ServerOptions{
-		KubeURL: kube.Config.Host, IronicEndpoint: s.ironic.server.URL, EtcdServers: s.Kube.EtcdEndpoint,
-		Args: serverArgs("--etcd-prefix=/registry/"+ns, "--namespaces="+ns),
-	})
+	api := startEnforcing(t, ctx, ns, ns)
 	provisionHost(t, ctx, api, ns)
 	secretHas := func(finalizer bool) {
 		t.Helper()
