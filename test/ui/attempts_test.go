@@ -77,7 +77,7 @@ func (a *answers) requested() []string {
 const attempts = `async (base) => {
 	const host = base + "/api/namespaces/metal3/baremetalhosts/rack1-u01", off = '{"spec":{"action":"off"}}';
 	const json = {"Content-Type": "application/json", "X-Bmh-Key": "guessed"};
-	const ask = (path, options) => fetch(base + path, {credentials: "include", ...options}).then((r) => (r.type === "opaque" ? "sent" : r.ok ? "done" : String(r.status)));
+	const ask = (path, options) => fetch(base + path, {credentials: "include", ...options}).then((r) => { r.body?.cancel(); return r.type === "opaque" ? "sent" : r.ok ? "done" : String(r.status); });
 	const act = (method, path, body) => ask(path, {method, headers: json, body});
 	const element = (tag, properties) => new Promise((done, refused) => {
 		const e = Object.assign(document.createElement(tag), properties);
@@ -126,10 +126,10 @@ const attempts = `async (base) => {
 		form: () => form(host + "/power", "application/x-www-form-urlencoded", "spec", "off"),
 		"form as JSON": () => form(host + "/power", "text/plain", '{"spec":{"action":"off"},"x":"', '"}'),
 		socket: () => socket(), "socket with a key": () => socket("v5.channel.k8s.io", "key.bmh.guessed"),
-		image: () => element("img", {src: base + "/live"}), icon: () => element("img", {src: base + "/assets/icon.svg"}),
+		image: () => element("img", {src: base + "/hosts/metal3/rack1-u01"}), icon: () => element("img", {src: base + "/assets/icon.svg"}),
 		style: () => element("link", {rel: "stylesheet", href: base + "/assets/style.css"}),
 		script: () => element("script", {src: base + "/assets/main.js"}), module: () => import(base + "/assets/api.js").then(() => "done"),
-		frame: () => frame(base + "/"), "frame of data": () => frame(base + "/live"),
+		frame: () => frame(base + "/"), "frame of data": () => frame(base + "/hosts/metal3/rack1-u01"),
 	};
 	const results = {};
 	await Promise.all(Object.entries(tries).map(async ([name, attempt]) => { results[name] = await attempt().catch(() => "refused"); }));
