@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -111,36 +110,6 @@ func TestBIOSSettings(t *testing.T) {
 	})
 }
 
-// TestFirmwareUnreadable: a node whose BIOS settings and firmware cannot be read does all that nobody
-// asked of these, also where a policy would permit changes.
-func TestFirmwareUnreadable(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		lists := []string{"ListBIOSSettings", "ListFirmware"}
-		for _, list := range lists {
-			w.ironic.refuse[list] = errors.New("Ironic answered 500: no such table")
-		}
-		w.secret("secret")
-		w.hosts.Add(withRedfish())
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-		w.policy(metal3.UpdateOnReboot)
-		for _, online := range []bool{false, true} {
-			w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = online })
-			w.after(time.Minute, "switched", func() bool { return w.host().Status.PoweredOn == online })
-		}
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
-		w.after(time.Minute, "available again", w.in(metal3.StateAvailable))
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
-		w.after(time.Minute, "off", func() bool { return !w.host().Status.PoweredOn })
-		for _, list := range lists {
-			if n := w.ironic.count(list); n == 0 {
-				t.Errorf("%s was never asked for", list)
-			}
-		}
-	})
-}
-
 // TestBIOSWishWaits: while Ironic does not give the BIOS settings of a machine, the host says which wish waits for that, and does all
 // else that is asked of it.
 func TestBIOSWishWaits(t *testing.T) {
@@ -163,56 +132,6 @@ func TestBIOSWishWaits(t *testing.T) {
 		w.after(time.Hour, "applied", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
 		if s := w.host().Status; w.cleans() != 1 || s.ErrorMessage != "" {
 			t.Errorf("%d cleans, %q", w.cleans(), s.ErrorMessage)
-		}
-	})
-}
-
-// TestBIOSSettingNotTaken: a machine that does not take a value is explained, and is not rebooted
-// again at once.
-func TestBIOSSettingNotTaken(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.bios, w.ironic.stubborn = map[string]ironic.Text{"Turbo": "on"}, true
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.wantBIOS("Turbo", "off")
-		failed := func() bool { return w.host().Status.ErrorType == metal3.PreparationError }
-		w.after(20*time.Second, "failed", failed)
-		if message := ownWords(w.host()); message != `Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "on", and not "off"` {
-			t.Errorf("the error is %q", message)
-		}
-		time.Sleep(45 * time.Second)
-		if w.cleans() != 1 || !failed() {
-			t.Errorf("%d cleans", w.cleans())
-		}
-		w.ironic.Change(func() { w.ironic.stubborn = false })
-		w.after(10*time.Minute, "available after all", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
-		if s := w.host().Status; w.cleans() != 2 || s.ErrorCount != 0 || s.ErrorMessage != "" {
-			t.Errorf("%d cleans; %d errors, %q", w.cleans(), s.ErrorCount, s.ErrorMessage)
-		}
-	})
-}
-
-// TestBIOSSettingsOfTheOperator: objects that were made by the Bare Metal Operator are taken over,
-// and what the machine has already is not applied again.
-func TestBIOSSettingsOfTheOperator(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
-		made := &metal3.HostFirmwareSettings{}
-		made.Namespace, made.Name = enginetest.Namespace, enginetest.HostName(0)
-		made.Spec.Settings = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("on")}
-		made.Status.Settings = metal3.SettingsMap{"Turbo": "on"}
-		made.Status.FirmwareSchema = &metal3.SchemaReference{Namespace: enginetest.Namespace, Name: "schema-c2c0e5e8"}
-		if _, err := w.firmware.Create(t.Context(), made); err != nil {
-			t.Fatal(err)
-		}
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.after(time.Second, "owned", func() bool { return len(w.bios().OwnerReferences) == 1 && w.biosSays(false, true) })
-		time.Sleep(time.Minute)
-		if w.cleans() != 0 {
-			t.Errorf("%d cleans", w.cleans())
 		}
 	})
 }

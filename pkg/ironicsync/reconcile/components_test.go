@@ -206,33 +206,6 @@ func TestFirmwareFromForbiddenHost(t *testing.T) {
 	})
 }
 
-// TestIronicWithoutFirmware: hosts get no components, and a user's are told why nothing is done.
-func TestIronicWithoutFirmware(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.noFirmware = true
-		w.secret("secret")
-		w.hosts.Add(withRedfish())
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		if len(w.components.objects) != 0 {
-			t.Errorf("components: %+v", w.components.objects)
-		}
-		made := &metal3.HostFirmwareComponents{}
-		made.Namespace, made.Name = enginetest.Namespace, enginetest.HostName(0)
-		made.Spec.Updates = []metal3.FirmwareUpdate{{Component: "bios", URL: "http://images/bios"}}
-		if _, err := w.components.Create(t.Context(), made); err != nil {
-			t.Fatal(err)
-		}
-		w.after(time.Second, "told", func() bool {
-			c := w.firmwareComponents().Status.Conditions
-			return len(c) == 1 && c[0].Type == "Valid" && c[0].Status == metav1.ConditionFalse && c[0].Reason == "NotSupported"
-		})
-		time.Sleep(time.Minute)
-		if w.cleans() != 0 || w.host().Status.Provisioning.State != metal3.StateAvailable || w.ironic.count("ListFirmware") != 0 {
-			t.Errorf("%d cleans; the host is %s", w.cleans(), w.host().Status.Provisioning.State)
-		}
-	})
-}
-
 // TestFirmwareIsReadAtTheEnd: on the way of a host from its creation to a written image, its lists of BIOS
 // settings and firmware are read once, when it is provisioned. Its objects exist long before, so that users
 // can write to them.

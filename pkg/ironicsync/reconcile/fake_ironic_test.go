@@ -55,8 +55,6 @@ type fakeIronic struct {
 	stubborn bool
 	// components are the firmware versions of each machine. A manual clean updates them to the URL.
 	components map[string]ironic.Text
-	// noFirmware is set if Ironic has no API for firmware.
-	noFirmware bool
 	// makesOwnParents has each PATCH make the node its own parent, as in Ironic 29.0.5.
 	makesOwnParents bool
 }
@@ -178,9 +176,7 @@ func (f *fakeIronic) Features(context.Context) (ironic.Features, error) {
 	if f.isOld {
 		version = ironic.APIVersion{Major: 1, Minor: 96} // Ironic 29.0
 	}
-	features := ironic.FeaturesOf(version)
-	features.Firmware = !f.noFirmware
-	return features, nil
+	return ironic.FeaturesOf(version), nil
 }
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {

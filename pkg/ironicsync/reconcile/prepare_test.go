@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
@@ -67,38 +66,6 @@ func TestRAID(t *testing.T) {
 		w.stop()
 		if reasons := w.events.reasons; !slices.Contains(reasons, "PreparationStarted") || !slices.Contains(reasons, "PreparationComplete") {
 			t.Errorf("events: %v", reasons)
-		}
-	})
-}
-
-// TestPreparationFails: the host shows Ironic's words, tries again later, and at once when the
-// spec is corrected.
-func TestPreparationFails(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
-		w.update(mirrored)
-		failed := func(n int) func() bool {
-			return func() bool {
-				s := w.host().Status
-				return s.Provisioning.State == metal3.StatePreparing && s.ErrorType == metal3.PreparationError && s.ErrorMessage == "it failed" && s.ErrorCount == n
-			}
-		}
-		w.after(10*time.Second, "failed", failed(1))
-		if took := w.after(10*time.Minute, "failed again", failed(2)); took < 50*time.Second {
-			t.Errorf("tried again after %s", took)
-		}
-		if p := w.host().Status.Record.Preparation; p.Phase != metal3.PreparationFailed || w.host().Status.Provisioning.RAID != nil {
-			t.Errorf("recorded is %+v, %+v", p, w.host().Status.Provisioning.RAID)
-		}
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.RAID.SoftwareRAIDVolumes[0].SizeGibibytes = new(int) })
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.expectMirror(3)
-		if s := w.host().Status; s.ErrorCount != 0 || s.ErrorMessage != "" {
-			t.Errorf("%d errors are left: %q", s.ErrorCount, s.ErrorMessage)
 		}
 	})
 }

@@ -171,29 +171,6 @@ func TestServicingFails(t *testing.T) {
 	}
 }
 
-// TestServicingCannotBeLeft: if the way out fails, too, it is tried again with the usual back-off.
-func TestServicingCannotBeLeft(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.isOld = true
-		w.provisionedWithPolicy()
-		w.wantBIOS("Turbo", "off")
-		w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 3 })
-		w.reboot()
-		w.after(20*time.Second, "failed", func() bool { return len(w.services()) == 2 })
-		time.Sleep(30 * time.Second)
-		if got := w.services(); len(got) != 2 {
-			t.Errorf("services: %v", got)
-		}
-		if s := w.host().Status; s.ErrorType != metal3.ServicingError || s.OperationalStatus != metal3.OperationalStatusError {
-			t.Errorf("it shows %s %s", s.OperationalStatus, s.ErrorType)
-		}
-		w.after(time.Hour, "it runs again", w.runsAgain("it failed"))
-		if got := w.services(); len(got) != 4 {
-			t.Errorf("services: %v", got)
-		}
-	})
-}
-
 // TestServicingRefused: what Ironic refuses is said in its words, and the host is switched on.
 func TestServicingRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -215,45 +192,6 @@ func TestServicingRefused(t *testing.T) {
 		w.after(20*time.Second, "not taken", w.runsAgain(`Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "off", and not "auto"`))
 		w.wantBIOS("Turbo", "off")
 		w.after(5*time.Second, "no error", w.runsAgain(""))
-	})
-}
-
-// TestHostInServiceIsDeleted: a host in any state of a service can be deleted, and is deprovisioned.
-func TestHostInServiceIsDeleted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.isOld = true
-		w.provisionedWithPolicy()
-		w.wantBIOS("Turbo", "off")
-		w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 1000 })
-		w.reboot()
-		w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.ServicingError })
-		w.update(func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-		w.after(time.Minute, "gone", w.gone)
-		if n := w.ironic.count("deleted"); n != 1 {
-			t.Errorf("undeployed %d times", n)
-		}
-	})
-}
-
-// TestFirmwareIsUpdatedInService: firmware is updated together with BIOS settings, if the policy permits
-// that, and what a service has done before it has failed is not done again.
-func TestFirmwareIsUpdatedInService(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.provisionedWithPolicy()
-		w.wantBIOS("Turbo", "off")
-		w.wantFirmware("bmc", "http://images/bmc")
-		w.reboot()
-		w.after(20*time.Second, "it runs again", func() bool { return w.runsAgain("")() && len(w.services()) == 1 })
-		w.after(time.Second, "recorded", func() bool { return w.firmwareSays(false, true) && w.biosSays(false, true) })
-		w.reboot()
-		w.after(20*time.Second, "rebooted", w.runsAgain(""))
-		w.policy(metal3.UpdateOnPreparing)
-		w.wantFirmware("bmc", "http://images/bmc2")
-		w.reboot()
-		w.after(20*time.Second, "rebooted", w.runsAgain(""))
-		if got := w.services(); !slices.Equal(got, []string{"bios.apply_configuration firmware.update"}) || w.ironic.components["bmc"] != "http://images/bmc" {
-			t.Errorf("services: %v, firmware %v", got, w.ironic.components)
-		}
 	})
 }
 
