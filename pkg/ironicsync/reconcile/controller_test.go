@@ -265,67 +265,34 @@ func TestRefusedByIronic(t *testing.T) {
 	})
 }
 
-// TestRefusedThenSpecMended: the user's next attempt need not wait.
-func TestRefusedThenSpecMended(t *testing.T) {
+// TestPortConflict: a MAC address that another node has is free again when that node goes; that of another host is told with both.
+func TestPortConflict(t *testing.T) {
 	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
-		w.sim.Refuse("CreateNode", 400, "no")
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(2*time.Second, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == "no" })
-		w.sim.Accept("CreateNode")
-		w.after(time.Second, "the spec is written", func() bool {
-			host := w.host()
-			host.Spec.BMC.Address = "ipmi://192.168.111.99"
-			_, err := w.hosts.Update(t.Context(), host)
-			return err == nil
-		})
-		t.Logf("registered %s after the spec was mended", w.after(5*time.Second, "registered", w.registered))
-	})
-}
-
-// TestPortConflictBetweenHosts: the second of two hosts with one MAC address names
-// both.
-func TestPortConflictBetweenHosts(t *testing.T) {
-	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(10*time.Second, "registered", w.registered)
-		second := enrolled(1)
-		second.Spec.BootMACAddress = enrolled(0).Spec.BootMACAddress
-		w.hosts.Add(second)
-		want := "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 already"
-		w.after(5*time.Second, "the conflict is shown", func() bool { return w.hosts.Host(t, enginetest.HostName(1)).Status.ErrorType != "" })
-		if s := w.hosts.Host(t, enginetest.HostName(1)).Status; !strings.Contains(s.ErrorMessage, want) || s.ErrorType != metal3.RegistrationError {
-			t.Errorf("%s: %s; want %s", s.ErrorType, s.ErrorMessage, want)
-		}
-	})
-}
-
-// TestPortConflictLifted: a MAC address that another node has, which is no host's, is
-// free again when that node goes.
-func TestPortConflictLifted(t *testing.T) {
-	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
-		mac := enrolled(0).Spec.BootMACAddress
 		other, err := w.sim.Sim.CreateNode(map[string]any{"name": "rack-7", "driver": "fake-hardware"})
 		if err == nil {
-			err = w.sim.Sim.CreatePort(other, mac)
+			err = w.sim.Sim.CreatePort(other, enrolled(0).Spec.BootMACAddress)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		says := func(i int, want string) func() bool {
+			return func() bool {
+				host := w.hosts.Host(t, enginetest.HostName(i))
+				return condition(host, metal3.RegisteredCondition) == metal3.PortConflictReason && strings.Contains(host.Status.ErrorMessage, want)
+			}
+		}
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
-		w.after(5*time.Second, "the conflict is shown", func() bool {
-			return condition(w.host(), metal3.RegisteredCondition) == metal3.PortConflictReason
-		})
-		if message := w.host().Status.ErrorMessage; !strings.Contains(message, "host metal3/worker-0 is that of a node in Ironic that no host has") {
-			t.Errorf("the conflict is shown as %s", message)
-		}
+		w.after(5*time.Second, "the conflict is shown", says(0, "host metal3/worker-0 is that of a node in Ironic that no host has"))
 		time.Sleep(5 * time.Minute)
 		if err := w.sim.Sim.LoseNode(other); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("registered %s after the other port went", w.after(30*time.Second, "registered", w.registered))
+		w.after(30*time.Second, "registered", w.registered)
+		second := enrolled(1)
+		second.Spec.BootMACAddress = enrolled(0).Spec.BootMACAddress
+		w.hosts.Add(second)
+		w.after(5*time.Second, "the conflict is shown", says(1, "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 already"))
 	})
 }
 

@@ -107,23 +107,3 @@ func TestImageOfHost(t *testing.T) {
 		w.becomes(metal3.StateAvailable)
 	})
 }
-
-// Without images of their own, hosts boot those of the settings again.
-func TestImageOfHostOffAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.hostImages = &builtImages{image: lifecycle.Image{Built: &deploy.HostImage{Format: metal3.ImageFormatInitRD, URL: "http://builder.example/1", KernelURL: "http://builder.example/kernel", KernelParams: "rd.net=1"}}}
-		w.start(0)
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.becomes(metal3.StateAvailable)
-		w.stop()
-		w.hostImages = nil
-		w.start(0)
-		defer func() { w.stop() }()
-		w.after(time.Minute, "the parameters are gone", func() bool { return w.registration().DriverInfo["kernel_append_params"] == nil })
-		if with := w.host().Status.Record.RegisteredWith; with == nil || with.Image != "" {
-			t.Errorf("registered with %+v", with)
-		}
-	})
-}

@@ -214,28 +214,6 @@ func TestNodeMadeItsOwnParent(t *testing.T) {
 	})
 }
 
-// TestSharedMACOfUnimportantCard: the USB network cards of some BMCs have the same
-// MAC address in each machine. Only the one that the host boots from is its own.
-func TestSharedMACOfUnimportantCard(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		const usb = "02:00:00:00:00:01"
-		w.ironic.Change(func() {
-			w.ironic.ByID["other"] = ironic.Node{UUID: "other", Name: "rack-7"}
-			w.ironic.ports[usb] = "other"
-		})
-		w.secret("secret")
-		host := enrolled(0)
-		host.Status.HardwareDetails = &metal3.HardwareDetails{NIC: []metal3.NIC{{MAC: usb}, {MAC: "02:00:00:00:00:02"}}}
-		w.hosts.Add(host)
-		w.becomes(metal3.StateAvailable)
-		w.ironic.Mu.Lock()
-		defer w.ironic.Mu.Unlock()
-		if w.ironic.ports["02:00:00:00:00:02"] == "" || w.ironic.ports[usb] != "other" {
-			t.Errorf("Ironic has the ports %v", w.ironic.ports)
-		}
-	})
-}
-
 // TestWayToBootCorrected: a node keeps its interfaces, so that one that was never
 // verified is made again with others.
 func TestWayToBootCorrected(t *testing.T) {
