@@ -48,41 +48,6 @@ func (w *world) wasTold(reason string) bool {
 	return slices.Contains(w.events.reasons, reason)
 }
 
-// TestPasswordMendedWhileDeleting: undeploying fails with the password that Ironic
-// has. The one that the user puts into the Secret then is the one of the next try.
-func TestPasswordMendedWhileDeleting(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		node := w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
-		w.hosts.Remove(t, enginetest.HostName(0))
-		w.after(time.Minute, "an error", func() bool { return w.host().Status.ErrorType == metal3.ProvisioningError })
-		w.secret("mended")
-		w.after(5*time.Second, "Ironic is told", func() bool {
-			return w.inIronic(func() bool { return node.DriverInfo["ipmi_password"] == "mended" })
-		})
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
-		t.Logf("deleted %s later", w.after(5*time.Minute, "deleted", w.gone))
-		if w.wasTold("DeprovisioningAbandoned") {
-			t.Error("the host was not deprovisioned")
-		}
-	})
-}
-
-// TestNoCleaningAskedForAtLast: what the spec says last before a deletion counts.
-func TestNoCleaningAskedForAtLast(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		node := w.provisionedHost()
-		deleted := w.ironic.count("deleted")
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
-		w.hosts.Remove(t, enginetest.HostName(0))
-		w.after(time.Minute, "undeployed", func() bool { return w.ironic.count("deleted") > deleted })
-		if w.inIronic(func() bool { return node.AutomatedClean == nil || *node.AutomatedClean }) {
-			t.Error("Ironic was not told, and cleans")
-		}
-		w.after(time.Minute, "deleted", w.gone)
-	})
-}
-
 // TestDeletionWithoutRegistration: Ironic refuses what it is told, and the Secret
 // cannot be read. The host goes all the same: deprovisioned where Ironic could be told at
 // least not to clean it, and as it is otherwise.
@@ -110,83 +75,6 @@ func TestDeletionWithoutRegistration(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestDeletionAfterFailures: deployments that failed before are no reason to leave the
-// machine as the last one left it.
-func TestDeletionAfterFailures(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 1000 })
-		w.update(wantImage)
-		w.after(time.Hour, "the third attempt", func() bool { return w.ironic.count("active") == 3 })
-		// Undeploying after it fails too, and the user has had enough.
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 2 })
-		w.after(time.Hour, "three errors in a row", func() bool {
-			return w.host().Status.Provisioning.State == metal3.StateDeprovisioning && w.host().Status.ErrorCount >= 3
-		})
-		w.hosts.Remove(t, enginetest.HostName(0))
-		t.Logf("deleted after %s", w.after(time.Hour, "deleted", w.gone))
-		if w.wasTold("DeprovisioningAbandoned") {
-			t.Error("the host was not deprovisioned")
-		}
-	})
-}
-
-// TestDetachmentCalledOffAtALock: the node cannot be removed at the moment, and then
-// the host is to stay.
-func TestDetachmentCalledOffAtALock(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.provisionedHost()
-		w.ironic.Change(func() {
-			w.ironic.refuse["DeleteNode"] = apiError(409, "Node is locked by host conductor-0, please retry")
-		})
-		w.update(func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} })
-		w.after(30*time.Second, "in maintenance", func() bool { return w.host().Status.Ironic.Maintenance })
-		w.update(func(h *metal3.BareMetalHost) { h.Annotations = nil })
-		w.after(10*time.Second, "out of maintenance", func() bool { return !w.host().Status.Ironic.Maintenance })
-		w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-	})
-}
-
-// TestDetachmentRefused: the host says so, until it is to stay.
-func TestDetachmentRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.refuse["SetMaintenance"] = apiError(400, "no") })
-		w.update(func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} })
-		w.after(30*time.Second, "an error", func() bool { return w.host().Status.ErrorType == metal3.DetachError })
-		tries := w.ironic.count("SetMaintenance")
-		time.Sleep(10 * time.Minute)
-		if more := w.ironic.count("SetMaintenance") - tries; more < 2 || more > 8 {
-			t.Errorf("tried %d times more in ten minutes", more)
-		}
-		w.update(func(h *metal3.BareMetalHost) { h.Annotations = nil })
-		w.after(10*time.Second, "no error", func() bool { return w.host().Status.ErrorMessage == "" })
-	})
-}
-
-// TestUnreachableIronicAndDetached: an outage is nothing to a host that is out of
-// Ironic.
-func TestUnreachableIronicAndDetached(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.provisionedHost()
-		w.hosts.Add(enrolled(1)) // for whose sake Ironic is asked
-		w.update(func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} })
-		w.after(30*time.Second, "detached", func() bool { return w.host().Status.OperationalStatus == metal3.OperationalStatusDetached })
-		w.after(30*time.Second, "the other one is registered", func() bool {
-			return condition(w.hosts.Host(t, enginetest.HostName(1)), metal3.IronicReachableCondition) == metal3.ReachableReason
-		})
-		w.ironic.Change(func() { w.ironic.Err = &ironic.UnavailableError{Op: "test", Reason: "connection refused"} })
-		w.after(2*time.Minute, "the outage is told", func() bool {
-			return condition(w.hosts.Host(t, enginetest.HostName(1)), metal3.IronicReachableCondition) == metal3.UnreachableReason
-		})
-		if got := condition(w.host(), metal3.IronicReachableCondition); got == metal3.UnreachableReason {
-			t.Errorf("IronicReachable of the detached host is %s", got)
-		}
-	})
 }
 
 // TestLeftOverInstance: somebody left an instance of which the server does not know whether anybody waits for it. When a person
@@ -241,26 +129,6 @@ func TestConflictThatStays(t *testing.T) {
 		}
 		w.ironic.Change(func() { delete(w.ironic.refuse, "active") })
 		w.after(time.Hour, "provisioned", w.in(metal3.StateProvisioned))
-	})
-}
-
-// TestForcedRebootWhileCleaned: the cleaning that it aborted begins again at once,
-// and is not aborted again.
-func TestForcedRebootWhileCleaned(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 }) // as an abort ends it
-		host := enrolled(0)
-		wantImage(host)
-		w.hosts.Add(host)
-		w.after(20*time.Second, "provisioning", func() bool { return w.host().Status.Provisioning.State == metal3.StateProvisioning })
-		w.update(func(h *metal3.BareMetalHost) {
-			h.Annotations = map[string]string{metal3.RebootAnnotation: `{"force":true}`}
-		})
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-		if _, left := w.host().Annotations[metal3.RebootAnnotation]; left {
-			t.Error("the annotation is left")
-		}
 	})
 }
 

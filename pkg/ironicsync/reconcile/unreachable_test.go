@@ -50,6 +50,24 @@ func TestUnreachableWithManyHosts(t *testing.T) {
 	})
 }
 
+// TestUnreachableForOthers: an Ironic that is away is nothing to a host that has no node there.
+func TestUnreachableForOthers(t *testing.T) {
+	store := enginetest.NewHosts()
+	for i, change := range []func(*metal3.BareMetalHost){
+		func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" },
+		func(h *metal3.BareMetalHost) { h.Status.Record.Ironic = "room-b" },
+		func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached },
+	} {
+		host := newHost(change)
+		host.Name = enginetest.HostName(i)
+		store.Add(host)
+	}
+	p := &poller{hosts: store, clock: clock.RealClock{}}
+	if !p.reportUnreachable(t.Context(), &ironic.UnavailableError{Reason: "connection refused"}, time.Now()) || store.Records != 0 {
+		t.Errorf("%d hosts say that it is away", store.Records)
+	}
+}
+
 // TestRefused checks that hosts soon say so if Ironic or Keystone answers, and refuses the server.
 func TestRefused(t *testing.T) {
 	forbidden := `{"error_message": "{\"faultstring\": \"Access was denied to the following resource: baremetal:node:list\"}"}`
