@@ -146,44 +146,6 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 	})
 }
 
-// TestSecretCorrectedWithoutLeader: a leader that begins finds a Secret that it has never
-// seen otherwise; the host waits no longer than it would have.
-func TestSecretCorrectedWithoutLeader(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.update(func(h *metal3.BareMetalHost) { wantImage(h); h.Spec.UserData = &corev1.SecretReference{Name: "named"} })
-		w.after(5*time.Second, "the Secret is missing", func() bool { return w.host().Status.ErrorMessage != "" })
-		w.stop()
-		w.putSecret(holding("userData", "#cloud-config"))
-		w.start(0)
-		t.Logf("provisioned %s after the new leader began", w.after(2*time.Minute+10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
-	})
-}
-
-// TestIronicRestarted: what a restart of Ironic broke off is begun again within
-// seconds, and uses up none of the attempts to provision the host.
-func TestIronicRestarted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.ironic.Change(func() {
-			w.ironic.fails[ironic.Deploying] = 1
-			w.ironic.failure = "The deploying state can't be resumed by conductor conductor-0. Moving to fail state."
-		})
-		w.onRecord(func(host *metal3.BareMetalHost) {
-			if n := host.Status.ProvisioningFailCount; n != 0 {
-				t.Errorf("%d failed attempts", n)
-			}
-		})
-		w.update(wantImage)
-		w.after(20*time.Second, "it has failed", func() bool { return w.host().Status.Provisioning.State == metal3.StateDeprovisioning })
-		t.Logf("provisioned %s later", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
-	})
-}
-
 // failedUpdate has a host whose update of firmware has failed, and whose node Ironic has put in maintenance.
 func (w *world) failedUpdate() {
 	w.t.Helper()
@@ -223,29 +185,6 @@ func TestFirmwareCorrected(t *testing.T) {
 		t.Logf("updated %s after the failed update was discarded", w.after(20*time.Second, "updated", func() bool {
 			return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
 		}))
-	})
-}
-
-// TestWayBackRefused: if Ironic refuses to end the maintenance after the spec was corrected, it is not asked
-// again and again.
-func TestWayBackRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.failedUpdate()
-		w.ironic.Change(func() {
-			w.ironic.refuse["ClearMaintenance"] = &ironic.APIError{Status: 400, Message: "not you", Op: "clear maintenance"}
-		})
-		time.Sleep(5 * time.Second)
-		w.wantFirmware("bios", "http://images/right")
-		w.after(10*time.Second, "refused", func() bool {
-			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.StepFailedCondition)
-			return c != nil && c.Status == metav1.ConditionTrue && c.Message == "not you"
-		})
-		time.Sleep(30 * time.Minute)
-		if n := w.ironic.count("ClearMaintenance"); n > 31 {
-			t.Errorf("asked %d times within half an hour", n)
-		}
-		w.ironic.Change(func() { delete(w.ironic.refuse, "ClearMaintenance") })
-		w.after(10*time.Minute, "updated", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
 	})
 }
 

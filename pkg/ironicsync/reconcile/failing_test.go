@@ -13,7 +13,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 // expectToldAndGoesOn: something makes all steps of host 0 fail. Within a minute the host
@@ -136,44 +135,4 @@ func TestClusterRefusesSecrets(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSecretThatNobodyMayLookFor: the watch has yet to tell of a Secret, and the cluster
-// does not say whether it is there.
-func TestSecretThatNobodyMayLookFor(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		tries := 0
-		w.secrets.client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-			w.secrets.mu.Lock()
-			defer w.secrets.mu.Unlock()
-			tries++
-			return true, nil, apierrors.NewInternalError(errDead)
-		})
-		w.hosts.Add(enrolled(0))
-		w.after(time.Minute, "the host says that the cluster does not answer", func() bool {
-			return strings.Contains(w.host().Status.ErrorMessage, "looking for Secret metal3/bmc")
-		})
-		if got := condition(w.host(), metal3.RegisteredCondition); got != metal3.RequestFailedReason {
-			t.Errorf("Registered is %s", got)
-		}
-	})
-}
-
-// TestRefusalIsNotTriedInHaste: a step that Ironic refuses for good is left alone also
-// where no state of the node holds it back.
-func TestRefusalIsNotTriedInHaste(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(400, "no") })
-		w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
-		w.after(5*time.Second, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == "no" })
-		time.Sleep(time.Minute)
-		if tries := w.ironic.count("deleted"); tries > 3 {
-			t.Errorf("tried %d times in a minute", tries)
-		}
-	})
 }

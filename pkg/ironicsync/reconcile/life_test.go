@@ -181,79 +181,6 @@ func TestHardwareDataSparesInspection(t *testing.T) {
 	}
 }
 
-// TestDeploymentFails: as often as allowed, each time later; then it is over until
-// another image is wanted.
-func TestDeploymentFails(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 1000 })
-		w.update(wantImage)
-		var tries []time.Duration
-		for n := 1; n <= 3; n++ {
-			tries = append(tries, w.after(time.Hour, "failed again", func() bool {
-				s := w.host().Status
-				return s.ProvisioningFailCount == n && s.Provisioning.State == metal3.StateAvailable
-			}).Round(time.Second))
-		}
-		t.Logf("failed after %v", tries)
-		if tries[0] > 10*time.Second || tries[1] < 50*time.Second || tries[1] > 150*time.Second || tries[2] < 100*time.Second || tries[2] > 270*time.Second {
-			t.Errorf("failed after %v, want at once, after one to two minutes, after two to four", tries)
-		}
-		deploys := w.ironic.count("active")
-		time.Sleep(3 * time.Hour)
-		if s := w.host().Status; w.ironic.count("active") != deploys || s.ErrorType != metal3.ProvisioningError || s.ErrorMessage != "it failed" {
-			t.Errorf("%d more tries; error %q %q", w.ironic.count("active")-deploys, s.ErrorType, s.ErrorMessage)
-		}
-
-		// /retry, as it writes.
-		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 0 })
-		w.hosts.EditStatus(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
-		t.Logf("provisioned %s after the retry", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
-		if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 || s.ErrorMessage != "" {
-			t.Errorf("errors are left: %d, %d, %q", s.ErrorCount, s.ProvisioningFailCount, s.ErrorMessage)
-		}
-	})
-}
-
-// TestCleaningFails: a host that cannot be cleaned for its image says so, tries again
-// later each time, and is available again as soon as the image is taken away.
-func TestCleaningFails(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
-		w.update(wantImage)
-		failed := func(n int) func() bool {
-			return func() bool {
-				s := w.host().Status
-				return s.Provisioning.State == metal3.StateProvisioning && s.ErrorType == metal3.ProvisioningError && s.ErrorMessage == "it failed" && s.ErrorCount == n
-			}
-		}
-		w.after(10*time.Second, "failed", failed(1))
-		if took := w.after(10*time.Minute, "failed again", failed(2)); took < 50*time.Second {
-			t.Errorf("tried again after %s", took)
-		}
-		if s := w.host().Status; s.ProvisioningFailCount != 0 {
-			t.Errorf("%d failed deployments, and none was tried", s.ProvisioningFailCount)
-		}
-
-		tries := w.ironic.count("provide")
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
-		w.after(10*time.Second, "available again", w.in(metal3.StateAvailable))
-		time.Sleep(3 * time.Hour)
-		if s := w.host().Status; s.ErrorCount != 0 || w.ironic.count("provide") != tries {
-			t.Errorf("%d errors are left, and it was cleaned %d times more", s.ErrorCount, w.ironic.count("provide")-tries)
-		}
-
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-	})
-}
-
 // TestDeploymentNotPossible: what Ironic's validation finds is shown, and tried
 // again as soon as the spec changes.
 func TestDeploymentNotPossible(t *testing.T) {
@@ -270,26 +197,6 @@ func TestDeploymentNotPossible(t *testing.T) {
 		w.ironic.Change(func() { w.ironic.invalid = nil })
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum += "x" })
 		w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-	})
-}
-
-// TestLostWhileProvisioned: Ironic's database is gone. The host comes back by
-// adoption, and nothing is written to it.
-func TestLostWhileProvisioned(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		host := enrolled(0)
-		wantImage(host)
-		w.hosts.Add(host)
-		w.after(30*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-		w.ironic.Change(func() { clear(w.ironic.ByID); clear(w.ironic.registrations); clear(w.ironic.ports) })
-		w.after(time.Minute, "adopted", func() bool { return w.ironic.count("adopt") == 1 && w.in(metal3.StateProvisioned)() })
-		if n := w.ironic.count("active"); n != 1 {
-			t.Errorf("%d deployments, want 1", n)
-		}
-		if len(w.ironic.ports) != 1 {
-			t.Errorf("ports are %v", w.ironic.ports)
-		}
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
@@ -70,31 +68,4 @@ func expectSpread(t *testing.T, tries map[string][]time.Time, hosts int) {
 	if len(tries) != hosts || fewest < 6 || most > 22 || longest-shortest < time.Second {
 		t.Errorf("%d nodes of %d were asked %d to %d times, %s to %s apart", len(tries), hosts, fewest, most, shortest, longest)
 	}
-}
-
-// TestReservationIsShown: who holds a node up shows while it does, and nothing is
-// asked of Ironic meanwhile.
-func TestReservationIsShown(t *testing.T) {
-	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
-		keys := w.enrol(enginetest.Namespace, 1)
-		host := func() *metal3.BareMetalHost { return w.hostOf(keys[0]) }
-		w.after(time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
-		id := host().Status.Provisioning.ID
-		if err := w.sim.Sim.LockNode(id, "conductor-7"); err != nil {
-			t.Fatal(err)
-		}
-		w.after(3*time.Second, "the reservation is shown", func() bool { return host().Status.Ironic.Reservation == "conductor-7" })
-		w.edit(keys[0], func(h *metal3.BareMetalHost) { h.Spec.Online = false })
-		time.Sleep(time.Minute)
-		if n := w.sim.Count(string(ironic.TargetSoftPowerOff)); n > 0 || host().Status.ErrorMessage != "" {
-			t.Errorf("asked %d times; error %q", n, host().Status.ErrorMessage)
-		}
-		if err := w.sim.Sim.UnlockNode(id); err != nil {
-			t.Fatal(err)
-		}
-		w.after(10*time.Second, "it is off", w.all([]types.NamespacedName{keys[0]}, arrived(metal3.StateAvailable)))
-		if got := host().Status.Ironic.Reservation; got != "" {
-			t.Errorf("the reservation is still shown: %q", got)
-		}
-	})
 }
