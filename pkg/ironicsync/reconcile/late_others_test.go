@@ -105,71 +105,6 @@ func TestLateReboot(t *testing.T) {
 	}
 }
 
-// TestLateDelete: a host whose node is deleted late is gone when it is, and not before.
-func TestLateDelete(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				id := w.hostOf(key).Status.Provisioning.ID
-				w.firstIsLate("DeleteNode", func() { w.hosts.Remove(t, key.Name) })
-				meanwhile(w)
-				w.after(15*time.Minute, "gone", func() bool { return w.hostOf(key) == nil })
-				if w.sim.Node(id) != nil {
-					t.Error("the host is gone, and its node is not")
-				}
-			})
-		})
-	}
-}
-
-// TestLateAdoption: that an externally provisioned host is adopted late makes no difference to it.
-func TestLateAdoption(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				before, cuts := w.erasures(key), w.sim.BMC(0).PowerCuts()
-				w.firstIsLate("adopt", func() { w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }) })
-				meanwhile(w)
-				w.after(5*time.Minute, "adopted", w.is(key, metal3.StateExternallyProvisioned))
-				time.Sleep(10 * time.Minute)
-				if node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID); node.ProvisionState != ironic.Active || !w.is(key, metal3.StateExternallyProvisioned)() {
-					t.Errorf("the node is %s", node.ProvisionState)
-				}
-				if w.erasures(key) != before || w.sim.BMC(0).PowerCuts() != cuts {
-					t.Error("its disk was erased, or its power cut")
-				}
-			})
-		})
-	}
-}
-
-// TestLateCleanOfAdoptedMachine: a machine of which somebody says that it runs something is not erased by what was asked for
-// before.
-func TestLateCleanOfAdoptedMachine(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
-				w.firstIsLate("clean", func() {
-					w.edit(key, func(h *metal3.BareMetalHost) {
-						if err := lifecycle.RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: "erase_devices_metadata"}}, time.Now()); err != nil {
-							t.Error(err)
-						}
-					})
-				})
-				meanwhile(w)
-				w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
-				w.after(15*time.Minute, "adopted", w.is(key, metal3.StateExternallyProvisioned))
-				before := w.erasures(key)
-				time.Sleep(10 * time.Minute)
-				if n := w.erasures(key) - before; n != 0 || !w.is(key, metal3.StateExternallyProvisioned)() {
-					t.Errorf("erased %d times after it was adopted", n)
-				}
-			})
-		})
-	}
-}
-
 // TestLostPowerOff: a machine is rebooted although the first request is lost. It is off until it is certain that the request does
 // not come any more.
 func TestLostPowerOff(t *testing.T) {
@@ -188,21 +123,6 @@ func TestLostPowerOff(t *testing.T) {
 			t.Errorf("on again after %s, when the first request could still come", took)
 		}
 	})
-}
-
-// TestRebootWithoutDelay: a request that Ironic has answered does not come later, so the machine is switched on at once, also if it
-// has not shut down by itself.
-func TestRebootWithoutDelay(t *testing.T) {
-	for name, ignores := range map[string]bool{"shuts down": false, "ignores it": true} {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.sim.BMC(0).SetNoSoftPower(ignores)
-				w.edit(key, func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.RebootAnnotation: ""} })
-				w.after(5*time.Minute, "off", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOff) })
-				w.after(20*time.Second, "on again", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOn) })
-			})
-		})
-	}
 }
 
 // TestLateService: a machine whose settings are changed when it is rebooted is serviced once, and is not on while the service may
@@ -230,16 +150,4 @@ func TestLateService(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestForgottenRequest: the error of a request that got no answer ends when nobody wants it any more, though nothing is to be
-// requested instead.
-func TestForgottenRequest(t *testing.T) {
-	inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-		w.sim.SetLate("soft power off", 24*time.Hour)
-		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = false })
-		w.after(5*time.Minute, "the error is shown", func() bool { return w.hostOf(key).Status.ErrorMessage != "" })
-		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = true })
-		w.after(time.Minute, "the error is over", func() bool { return w.hostOf(key).Status.ErrorMessage == "" })
-	})
 }

@@ -105,21 +105,6 @@ func TestLateUndeployment(t *testing.T) {
 	}
 }
 
-// TestUndeploymentRefused: what Ironic has refused can be called off.
-func TestUndeploymentRefused(t *testing.T) {
-	inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-		w.sim.Refuse("deleted", 409, "Node is locked by host conductor-0, please retry after the current operation is completed.")
-		w.edit(key, noImage)
-		w.after(time.Minute, "asked", func() bool { return w.sim.Count("deleted") > 0 })
-		w.edit(key, setImage)
-		w.sim.Accept("deleted")
-		w.after(20*time.Second, "provisioned", w.is(key, metal3.StateProvisioned))
-		if times, last := w.imageWrites(key); times != 1 || !last {
-			t.Errorf("the image was written %d times, last %t", times, last)
-		}
-	})
-}
-
 // TestLateAndRefused: that one request was refused says nothing of another one that got no answer, whichever came first.
 func TestLateAndRefused(t *testing.T) {
 	refuse := func(w *world) {
