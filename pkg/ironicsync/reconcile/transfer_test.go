@@ -360,21 +360,6 @@ func TestTransferToIronicWithTheBMC(t *testing.T) {
 	})
 }
 
-// TestTransferCalledOffWhileItWaits: the host is as it was.
-func TestTransferCalledOffWhileItWaits(t *testing.T) {
-	inTwoRooms(t, metal3.StateProvisioned, func(t *testing.T, w *world) {
-		before, was := w.host(), w.machine()
-		w.other.SetAway(true)
-		w.move(otherRoom)
-		w.after(20*time.Second, "the host shows an error", func() bool { return w.host().Status.ErrorMessage != "" })
-		w.callOff()
-		w.after(20*time.Second, "at rest", w.at("", metal3.StateProvisioned))
-		w.other.SetAway(false)
-		time.Sleep(5 * time.Minute)
-		w.expectMoved(before, was, "", w.sim, w.other)
-	})
-}
-
 // TestTransferFromSilentIronic: the host is not in another Ironic as long as its own cannot say that its node is gone.
 func TestTransferFromSilentIronic(t *testing.T) {
 	inTwoRooms(t, metal3.StateProvisioned, func(t *testing.T, w *world) {
