@@ -13,8 +13,8 @@ import (
 )
 
 // TestKilledAnywhere kills the controller at each of its steps, before it has had
-// its effect and after, while it registers a host and then while it deletes it.
-// The next process goes on: there is one node, and then there is none. With Ironic 29.0.5, the node is not
+// its effect and after, while it registers a host, provisions it, and then while it deletes it.
+// The next process goes on: there is one node, the image is written once, and then there is none. With Ironic 29.0.5, the node is not
 // its own parent, although the next process cannot know with which password it was created.
 func TestKilledAnywhere(t *testing.T) {
 	const limit = 2 * time.Minute
@@ -51,9 +51,16 @@ func TestKilledAnywhere(t *testing.T) {
 				if s := w.storedSecret(); len(s.OwnerReferences) != 1 || len(s.Finalizers) != 1 || s.Labels[metal3.EnvironmentLabel] != metal3.EnvironmentLabelValue {
 					t.Errorf("the Secret is not claimed, or twice: %+v", s.ObjectMeta)
 				}
+				w.update(wantImage)
+				w.after(limit+askedLimit, "provisioned", func() bool { goOn(); return w.in(metal3.StateProvisioned)() })
+				if key := enginetest.KeyOf(host); w.erasures(key) != 1 {
+					t.Errorf("it was cleaned %d times", w.erasures(key))
+				} else if times, last := w.imageWrites(key); times != 1 || !last {
+					t.Errorf("the image was written %d times", times)
+				}
 				deleting = true
 				w.hosts.Remove(t, enginetest.HostName(0))
-				w.after(limit, "deleted", func() bool { goOn(); return w.gone() })
+				w.after(limit+askedLimit, "deleted", func() bool { goOn(); return w.gone() })
 				w.stop()
 				if left := w.sim.Sim.NodeUUIDs(); len(left) != 0 {
 					t.Errorf("Ironic still has %v", left)
