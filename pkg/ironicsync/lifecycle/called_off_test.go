@@ -45,4 +45,9 @@ func TestDetachmentCalledOff(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
+	host := newHost(provisionedHost...)
+	SetFailure(host, metal3.DetachError, "no")
+	if MarkAttached(host, now); host.Status.Record.Failure != nil {
+		t.Errorf("a host that is to stay says that it could not leave: %+v", host.Status.Record.Failure)
+	}
 }

@@ -14,20 +14,6 @@ func TestNextOfLeftOverNode(t *testing.T) {
 		host := observe(newHost(options...), nodeIn(state))
 		return nextOf(planned(host, nodeIn(state))).String()
 	}
-	for _, tt := range []struct {
-		state ironic.ProvisionState
-		want  string
-	}{
-		{ironic.DeployFail, "Wait"}, // as Error; nobody has asked us for anything yet
-		{ironic.Error, "Wait"},
-		{ironic.DeployWait, "Wait"},
-		{ironic.Active, "=provisioned"},
-		{ironic.Available, "=inspecting"},
-	} {
-		if got := found(tt.state); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
-		}
-	}
 	for _, state := range []ironic.ProvisionState{ironic.DeployFail, ironic.Error} { // neither runs anything
 		if got := found(state, wantsImage("http://images/a")); got != "=deprovisioning" {
 			t.Errorf("%s, image wanted: %s, want =deprovisioning", state, got)
