@@ -51,9 +51,7 @@ func (w *world) cleans() int {
 func TestBIOSSettings(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.ironic.bios = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		settings := w.bios()
 		if owner := settings.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(settings.Finalizers) != 0 {
 			t.Errorf("the settings are %+v", settings.ObjectMeta)
@@ -87,8 +85,7 @@ func TestBIOSSettings(t *testing.T) {
 			t.Errorf("the disks were cleaned %d times", n)
 		}
 
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.provision()
 		w.wantBIOS("Turbo", "on")
 		w.after(time.Second, "detected", func() bool { return w.biosSays(true, true) })
 		time.Sleep(time.Hour)
@@ -116,9 +113,7 @@ func TestBIOSWishWaits(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
 		w.ironic.refuse["ListBIOSSettings"] = &ironic.APIError{Status: 500, Message: "no such table"}
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.wantBIOS("Turbo", "off")
 		w.after(20*time.Second, "waiting", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
 		want := "What the HostFirmwareSettings asks for has to wait. Ironic does not give the BIOS settings of the machine, and is asked again after a while: no such table"

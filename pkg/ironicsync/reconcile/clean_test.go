@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,9 +44,7 @@ func (w *world) cleaned(phase metal3.PreparationPhase) func() bool {
 // TestRequestedClean: the steps are carried out once, with their arguments.
 func TestRequestedClean(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +59,7 @@ func TestRequestedClean(t *testing.T) {
 		if step := w.ironic.cleans[0][0]; w.cleans() != 1 || step.Interface != "deploy" || step.Step != "erase_devices" || fmt.Sprint(step.Args) != "map[passes:3]" {
 			t.Errorf("%d cleans: %+v", w.cleans(), w.ironic.cleans)
 		}
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.provision()
 		if err := w.requestClean(erase); err == nil || !strings.Contains(err.Error(), "it is provisioned, and only an available host") {
 			t.Errorf("a clean of a provisioned host: %v", err)
 		}
@@ -81,9 +77,7 @@ func TestRequestedClean(t *testing.T) {
 // is not tried again.
 func TestRequestedCleanFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
@@ -110,9 +104,7 @@ func TestRequestedCleanRefused(t *testing.T) {
 		settings := fleetSettings()
 		settings.Images = destination.Policy{}
 		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
-			w.secret("secret")
-			w.hosts.Add(enrolled(0))
-			w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+			w.available()
 			if err := w.requestClean(metal3.CleanStep{Interface: "management", Step: "update_firmware", Args: &runtime.RawExtension{Raw: []byte(`{"firmware_images":[{"url":"` + url + `"}]}`)}}); err != nil {
 				t.Fatal(err)
 			}
@@ -131,9 +123,7 @@ func TestRequestedCleanRefused(t *testing.T) {
 // meanwhile, and the host says so.
 func TestRequestedCleanOutdated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.stop()
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
@@ -149,56 +139,4 @@ func TestRequestedCleanOutdated(t *testing.T) {
 			t.Errorf("%d cleans, and the preparation is %+v", w.cleans(), p)
 		}
 	})
-}
-
-// TestRequestedCleanKilledAnywhere kills the controller at each of its steps, before it has had its
-// effect and after, and starts the next one when Ironic has ended what it does. What was asked for is
-// neither lost nor done twice.
-func TestRequestedCleanKilledAnywhere(t *testing.T) {
-	const limit = 2 * time.Minute
-	for n := 1; ; n++ {
-		killed := false
-		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.secret("secret")
-				w.hosts.Add(enrolled(0))
-				w.start(0)
-				w.after(limit, "available", w.in(metal3.StateAvailable))
-				id := w.host().Status.Provisioning.ID
-				w.stop()
-				w.ironic.Change(func() { w.ironic.edit(id, func(n *ironic.Node) { n.ProvisionState = ironic.Available }) })
-				w.start(0)
-				w.after(limit, "observed", func() bool { return w.host().Status.Ironic.ProvisionState == "available" })
-				w.stop()
-				if err := w.requestClean(erase); err != nil {
-					t.Fatal(err)
-				}
-				w.start(n)
-				w.after(limit+askedLimit, "cleaned", func() bool {
-					if w.fuse.isBurnt() {
-						killed = true
-						w.stop()
-						time.Sleep(10 * time.Second)
-						w.start(0)
-					}
-					return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
-				})
-				if p := w.host().Status.Record.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "not known whether it was carried out") {
-					t.Errorf("the preparation is %+v", p)
-				}
-				if w.cleans() != 1 {
-					t.Errorf("%d cleans", w.cleans())
-				}
-				w.stop()
-			})
-		})
-		if !killed {
-			t.Logf("killed at %d places", n-1)
-			return
-		}
-		if n > 200 || t.Failed() {
-			t.Fatal("this does not end well")
-		}
-	}
 }

@@ -1,10 +1,8 @@
 package reconcile_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -86,9 +84,7 @@ func versions() map[string]ironic.Text { return map[string]ironic.Text{"bios": "
 func TestFirmwareUpdates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.ironic.components = versions()
-		w.secret("secret")
-		w.hosts.Add(withRedfish())
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available(withRedfish())
 		components := w.firmwareComponents()
 		if owner := components.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(components.Finalizers) != 0 {
 			t.Errorf("the components are %+v", components.ObjectMeta)
@@ -115,8 +111,7 @@ func TestFirmwareUpdates(t *testing.T) {
 			t.Errorf("updated: %s, and the status is %+v", w.flashed(), components.Status)
 		}
 
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.provision()
 		w.wantFirmware("bmc", "http://images/bmc2")
 		w.after(time.Second, "detected", func() bool { return w.firmwareSays(true, true) })
 		time.Sleep(time.Hour)
@@ -142,49 +137,6 @@ func TestFirmwareUpdates(t *testing.T) {
 	})
 }
 
-// TestFirmwareUpdatesKilledAnywhere kills the controller at each of its steps, before it has had its
-// effect and after, and starts the next one when Ironic has ended what it does. Nothing is updated
-// twice.
-func TestFirmwareUpdatesKilledAnywhere(t *testing.T) {
-	const limit = 2 * time.Minute
-	for n := 1; ; n++ {
-		killed := false
-		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.ironic.components = versions()
-				w.secret("secret")
-				w.hosts.Add(withRedfish())
-				w.start(0)
-				w.after(limit, "available", w.in(metal3.StateAvailable))
-				w.stop()
-				w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios")
-				w.start(n)
-				w.after(limit+askedLimit, "updated", func() bool {
-					if w.fuse.isBurnt() {
-						killed = true
-						w.stop()
-						time.Sleep(10 * time.Second)
-						w.start(0)
-					}
-					return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
-				})
-				if w.flashed() != "bmc bios" {
-					t.Errorf("updated: %s", w.flashed())
-				}
-				w.stop()
-			})
-		})
-		if !killed {
-			t.Logf("killed at %d places", n-1)
-			return
-		}
-		if n > 200 || t.Failed() {
-			t.Fatal("this does not end well")
-		}
-	}
-}
-
 // TestFirmwareFromForbiddenHost: the hosts from which images may be fetched are also those for
 // firmware.
 func TestFirmwareFromForbiddenHost(t *testing.T) {
@@ -192,9 +144,7 @@ func TestFirmwareFromForbiddenHost(t *testing.T) {
 	settings.Images = destination.Policy{}
 	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
 		w.ironic.components = versions()
-		w.secret("secret")
-		w.hosts.Add(withRedfish())
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available(withRedfish())
 		w.wantFirmware("bios", "http://169.254.169.254/bios")
 		w.after(10*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
 		if s := w.host().Status; !strings.Contains(s.ErrorMessage, "HostFirmwareComponents, update of bios: the host 169.254.169.254 ") || s.Record.Preparation != nil || w.cleans() != 0 {

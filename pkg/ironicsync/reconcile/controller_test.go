@@ -49,6 +49,7 @@ type world struct {
 	// superseded has another replica lead.
 	superseded atomic.Bool
 	fuse       *fuse
+	isKilled   bool   // as goOn has noticed
 	stop       func() // ends the process and waits for its end
 	// images and hostImages can be set before the process begins. planHost is that of its controller, and remembered
 	// returns the hosts of which it remembers a failure.

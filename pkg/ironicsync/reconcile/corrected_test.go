@@ -73,9 +73,7 @@ func TestSecretsCorrected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.secret("secret")
-				w.hosts.Add(enrolled(0))
-				w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+				w.available()
 				w.update(func(h *metal3.BareMetalHost) { wantImage(h); tt.want(h) })
 				failures := func(n int) func() bool {
 					return func() bool { return w.host().Status.ErrorMessage != "" && w.host().Status.ErrorCount == n }
@@ -126,9 +124,7 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 		}
 		w.start(0)
 		defer func() { w.stop() }()
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.update(func(h *metal3.BareMetalHost) {
 			wantImage(h)
 			h.Spec.UserData = &corev1.SecretReference{Name: "named"}
@@ -150,9 +146,7 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 func (w *world) failedUpdate() {
 	w.t.Helper()
 	w.ironic.components = versions()
-	w.secret("secret")
-	w.hosts.Add(withRedfish())
-	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+	w.available(withRedfish())
 	w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
 	w.wantFirmware("bios", "http://images/wrong")
 	w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
@@ -192,9 +186,7 @@ func TestFirmwareCorrected(t *testing.T) {
 // for that, and goes on with another one.
 func TestSecretIsBeingDeleted(t *testing.T) {
 	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		updates := w.sim.Count("UpdateNode")
 		deleted := w.storedSecret().DeepCopy()
 		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}

@@ -81,9 +81,7 @@ func TestDeletionWithoutRegistration(t *testing.T) {
 // has confirmed the node, it is replaced, which Ironic lets nobody do in one step.
 func TestLeftOverInstance(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		id := w.host().Status.Provisioning.ID
 		var node *ironic.Registration
 		w.ironic.Change(func() { node = w.ironic.registrations[id]; node.InstanceUUID = "an-earlier-host" })
@@ -109,9 +107,7 @@ func TestLeftOverInstance(t *testing.T) {
 // stays, the host says so, and Ironic is not asked again and again.
 func TestConflictThatStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		const words = "Node is associated with something else."
 		w.ironic.Change(func() { w.ironic.refuse["active"] = apiError(409, words) })
 		w.update(wantImage)
@@ -129,6 +125,26 @@ func TestConflictThatStays(t *testing.T) {
 		}
 		w.ironic.Change(func() { delete(w.ironic.refuse, "active") })
 		w.after(time.Hour, "provisioned", w.in(metal3.StateProvisioned))
+	})
+}
+
+// TestForcedRebootWhileCleaned: the cleaning that it aborted begins again at once,
+// and is not aborted again.
+func TestForcedRebootWhileCleaned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 }) // as an abort ends it
+		host := enrolled(0)
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(20*time.Second, "provisioning", func() bool { return w.host().Status.Provisioning.State == metal3.StateProvisioning })
+		w.update(func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.RebootAnnotation: `{"force":true}`}
+		})
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		if _, left := w.host().Annotations[metal3.RebootAnnotation]; left {
+			t.Error("the annotation is left")
+		}
 	})
 }
 

@@ -3,7 +3,11 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -50,6 +54,37 @@ func (f *fuse) isBurnt() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dead
+}
+
+// killedAnywhere runs a test in a bubble of its own for each step at which a process can be killed, until it is killed at none.
+func killedAnywhere(t *testing.T, test func(t *testing.T, killedAt int) *world) {
+	t.Helper()
+	for n := 1; ; n++ {
+		isKilled := false
+		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { isKilled = test(t, n).isKilled })
+		})
+		if !isKilled {
+			t.Logf("killed at %d places", n-1)
+			if n < 8 {
+				t.Error("there are more steps than that")
+			}
+			return
+		}
+		if n > 200 || t.Failed() {
+			t.Fatal("this does not end well")
+		}
+	}
+}
+
+// goOn begins the next process if this one was killed, some time after that.
+func (w *world) goOn(later time.Duration) {
+	if w.fuse.isBurnt() {
+		w.isKilled = true
+		w.stop()
+		time.Sleep(later)
+		w.start(0)
+	}
 }
 
 // mortalHosts are the hosts as one process sees them.

@@ -34,11 +34,9 @@ type fakeIronic struct {
 	mute     map[string]bool
 	timeout  time.Duration
 	verified map[string][]time.Time
-	// invalid is what is wrong with all deployments, fails how often a state is yet
-	// to fail, with the words failure.
+	// invalid is what is wrong with all deployments, fails how often a state is yet to fail.
 	invalid []string
 	fails   map[ironic.ProvisionState]int
-	failure string
 	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
 	reworded string
 	// takes is how long a state lasts, where that is not a second.
@@ -55,14 +53,15 @@ type fakeIronic struct {
 	stubborn bool
 	// components are the firmware versions of each machine. A manual clean updates them to the URL.
 	components map[string]ironic.Text
-	// makesOwnParents has each PATCH make the node its own parent, as in Ironic 29.0.5.
-	makesOwnParents bool
 }
+
+// failure is the error of what fails.
+const failure = "it failed"
 
 func newFakeIronic() *fakeIronic {
 	return &fakeIronic{
 		Nodes: enginetest.NewNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
-		calls: map[string]int{}, failure: "it failed", refuse: map[string]error{}, password: "secret",
+		calls: map[string]int{}, refuse: map[string]error{}, password: "secret",
 		mute: map[string]bool{}, timeout: time.Second, verified: map[string][]time.Time{},
 		fails: map[ironic.ProvisionState]int{}, takes: map[ironic.ProvisionState]time.Duration{},
 	}
@@ -264,11 +263,7 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id stri
 				r.Properties["cpu_arch"] = p.Value
 			}
 		}
-		f.edit(id, func(n *ironic.Node) {
-			if f.makesOwnParents {
-				n.ParentNode = id
-			}
-		})
+		f.edit(id, func(*ironic.Node) {})
 		node := f.ByID[id]
 		updated = &node
 		return nil
@@ -418,13 +413,13 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 				f.registrations[id].Properties["cpu_arch"] = "x86_64"
 			case f.fails[way[0]] > 0:
 				f.fails[way[0]]--
-				n.LastError = f.failure
+				n.LastError = failure
 				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
 					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
 					ironic.Servicing: ironic.ServiceFail,
 				}[way[0]]
 				if n.ProvisionState == ironic.ServiceFail {
-					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, f.failure
+					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, failure
 				}
 			case way[0] == ironic.Servicing:
 				n.PowerState = ironic.PowerOn

@@ -105,5 +105,10 @@ func TestImageOfHost(t *testing.T) {
 			t.Error("the host was cleaned before")
 		}
 		w.becomes(metal3.StateAvailable)
+
+		w.stop() // a server without images for hosts, which boot those of its settings again
+		w.hostImages = nil
+		w.start(0)
+		w.after(time.Minute, "the parameters are gone", func() bool { return w.registration().DriverInfo["kernel_append_params"] == nil })
 	})
 }

@@ -15,8 +15,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// leaders are who goes on while a request is late.
-var leaders = map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another}
+// underEachLeader runs a test in which the same leader goes on while a request is late, and one in which another one does.
+func underEachLeader(t *testing.T, image bool, test func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world))) {
+	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, image, func(t *testing.T, w *world, key types.NamespacedName) { test(t, w, key, meanwhile) })
+		})
+	}
+}
 
 // erasures is how often the disk of the host was erased.
 func (w *world) erasures(key types.NamespacedName) (n int) {
@@ -30,79 +36,67 @@ func (w *world) erasures(key types.NamespacedName) (n int) {
 
 // TestLateClean: the steps that somebody has requested are carried out once, however late.
 func TestLateClean(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				before := w.erasures(key)
-				node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
-				w.firstIsLate("clean", func() {
-					w.edit(key, func(h *metal3.BareMetalHost) {
-						if err := lifecycle.RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: "erase_devices_metadata"}}, time.Now()); err != nil {
-							t.Error(err)
-						}
-					})
-				})
-				meanwhile(w)
-				w.after(15*time.Minute, "cleaned", func() bool {
-					p := w.hostOf(key).Status.Record.Preparation
-					return w.is(key, metal3.StateAvailable)() && p != nil && p.Phase == metal3.PreparationSucceeded
-				})
-				time.Sleep(10 * time.Minute)
-				if n := w.erasures(key) - before; n != 1 || !w.is(key, metal3.StateAvailable)() {
-					t.Errorf("erased %d times by %d requests", n, w.sim.Count("clean"))
+	underEachLeader(t, false, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		before := w.erasures(key)
+		node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
+		w.firstIsLate("clean", func() {
+			w.edit(key, func(h *metal3.BareMetalHost) {
+				if err := lifecycle.RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: "erase_devices_metadata"}}, time.Now()); err != nil {
+					t.Error(err)
 				}
 			})
 		})
-	}
+		meanwhile(w)
+		w.after(15*time.Minute, "cleaned", func() bool {
+			p := w.hostOf(key).Status.Record.Preparation
+			return w.is(key, metal3.StateAvailable)() && p != nil && p.Phase == metal3.PreparationSucceeded
+		})
+		time.Sleep(10 * time.Minute)
+		if n := w.erasures(key) - before; n != 1 || !w.is(key, metal3.StateAvailable)() {
+			t.Errorf("erased %d times by %d requests", n, w.sim.Count("clean"))
+		}
+	})
 }
 
 // TestLatePowerOff: the machine that was to be off is to be on again before it is off. It goes off all the same, and
 // is on in the end. Nobody is told that this was an accident.
 func TestLatePowerOff(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.firstIsLate("soft power off", func() { w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = false }) })
-				meanwhile(w)
-				w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = true })
-				w.after(10*time.Minute, "off all the same", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOff) })
-				w.after(time.Minute, "on again", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOn) && w.hostOf(key).Status.PoweredOn })
-				time.Sleep(10 * time.Minute)
-				if n := w.sim.Count("soft power off") + w.sim.Count("power off"); n != 1 || !w.hostOf(key).Status.PoweredOn {
-					t.Errorf("asked to be off %d times", n)
-				}
-				w.stop()
-				if slices.ContainsFunc(w.events.messages, func(m string) bool { return strings.Contains(m, "while spec.online is true") }) {
-					t.Errorf("it is told as an accident: %q", w.events.messages)
-				}
-			})
-		})
-	}
+	underEachLeader(t, true, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		w.firstIsLate("soft power off", func() { w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = false }) })
+		meanwhile(w)
+		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = true })
+		w.after(10*time.Minute, "off all the same", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOff) })
+		w.after(time.Minute, "on again", func() bool { return w.sim.BMC(0).Power() == string(ironic.PowerOn) && w.hostOf(key).Status.PoweredOn })
+		time.Sleep(10 * time.Minute)
+		if n := w.sim.Count("soft power off") + w.sim.Count("power off"); n != 1 || !w.hostOf(key).Status.PoweredOn {
+			t.Errorf("asked to be off %d times", n)
+		}
+		w.stop()
+		if slices.ContainsFunc(w.events.messages, func(m string) bool { return strings.Contains(m, "while spec.online is true") }) {
+			t.Errorf("it is told as an accident: %q", w.events.messages)
+		}
+	})
 }
 
 // TestLateReboot: a machine that was to be rebooted goes off once.
 func TestLateReboot(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				cuts := w.sim.BMC(0).PowerCuts()
-				w.firstIsLate("power off", func() {
-					w.edit(key, func(h *metal3.BareMetalHost) {
-						h.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`}
-					})
-				})
-				meanwhile(w)
-				w.after(15*time.Minute, "rebooted", func() bool {
-					host := w.hostOf(key)
-					return len(host.Annotations) == 0 && host.Status.PoweredOn && w.sim.BMC(0).Power() == string(ironic.PowerOn)
-				})
-				time.Sleep(10 * time.Minute)
-				if n := w.sim.BMC(0).PowerCuts() - cuts; n != 1 {
-					t.Errorf("the power was cut %d times by %d requests", n, w.sim.Count("power off"))
-				}
+	underEachLeader(t, true, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		cuts := w.sim.BMC(0).PowerCuts()
+		w.firstIsLate("power off", func() {
+			w.edit(key, func(h *metal3.BareMetalHost) {
+				h.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`}
 			})
 		})
-	}
+		meanwhile(w)
+		w.after(15*time.Minute, "rebooted", func() bool {
+			host := w.hostOf(key)
+			return len(host.Annotations) == 0 && host.Status.PoweredOn && w.sim.BMC(0).Power() == string(ironic.PowerOn)
+		})
+		time.Sleep(10 * time.Minute)
+		if n := w.sim.BMC(0).PowerCuts() - cuts; n != 1 {
+			t.Errorf("the power was cut %d times by %d requests", n, w.sim.Count("power off"))
+		}
+	})
 }
 
 // TestLostPowerOff: a machine is rebooted although the first request is lost. It is off until it is certain that the request does
@@ -128,26 +122,18 @@ func TestLostPowerOff(t *testing.T) {
 // TestLateService: a machine whose settings are changed when it is rebooted is serviced once, and is not on while the service may
 // still begin.
 func TestLateService(t *testing.T) {
-	for name, meanwhile := range leaders {
-		t.Run(name, func(t *testing.T) {
-			inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
-				w.sim.Sim.AddBMC("192.0.2.1", enginetest.BMCUser, enginetest.BMCPassword)
-				w.secret("secret")
-				w.hosts.Add(withRedfish())
-				key := enginetest.KeyOf(w.host())
-				w.after(time.Minute, "available", w.is(key, metal3.StateAvailable))
-				w.update(wantImage)
-				w.after(time.Minute, "provisioned", w.is(key, metal3.StateProvisioned))
-				w.policy(metal3.UpdateOnReboot)
-				w.wantBIOS("ProcVirtualization", "Enabled")
-				w.firstIsLate("service", w.reboot)
-				meanwhile(w)
-				w.after(15*time.Minute, "it runs again", w.runsAgain(""))
-				time.Sleep(10 * time.Minute)
-				if n := w.sim.Count("service"); n != 1 || !w.runsAgain("")() || !w.biosSays(false, true) {
-					t.Errorf("serviced %d times", n)
-				}
-			})
-		})
-	}
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.sim.Sim.AddBMC("192.0.2.1", enginetest.BMCUser, enginetest.BMCPassword)
+		w.available(withRedfish())
+		w.provision()
+		w.policy(metal3.UpdateOnReboot)
+		w.wantBIOS("ProcVirtualization", "Enabled")
+		w.firstIsLate("service", w.reboot)
+		w.another()
+		w.after(15*time.Minute, "it runs again", w.runsAgain(""))
+		time.Sleep(10 * time.Minute)
+		if n := w.sim.Count("service"); n != 1 || !w.runsAgain("")() || !w.biosSays(false, true) {
+			t.Errorf("serviced %d times", n)
+		}
+	})
 }

@@ -84,25 +84,21 @@ func (w *world) another() {
 // TestLateUndeployment: the image is put back while Ironic has yet to carry out the request to undeploy. The machine
 // is wiped, sooner or later, so the host is deployed again, and not by a deployment that the request could still end.
 func TestLateUndeployment(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.firstIsLate(string(ironic.TargetDeleted), func() { w.edit(key, noImage) })
-				meanwhile(w)
-				w.edit(key, setImage)
-				time.Sleep(10 * time.Second)
-				if w.is(key, metal3.StateProvisioned)() {
-					t.Error("the request is taken for not having happened")
-				}
-				w.after(10*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
-				time.Sleep(10 * time.Minute)
-				times, last := w.imageWrites(key)
-				if host := w.hostOf(key); !w.is(key, metal3.StateProvisioned)() || times != 2 || !last {
-					t.Errorf("the image was written %d times, last %t; the host is %s, %s", times, last, host.Status.Provisioning.State, host.Status.ErrorMessage)
-				}
-			})
-		})
-	}
+	underEachLeader(t, true, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		w.firstIsLate(string(ironic.TargetDeleted), func() { w.edit(key, noImage) })
+		meanwhile(w)
+		w.edit(key, setImage)
+		time.Sleep(10 * time.Second)
+		if w.is(key, metal3.StateProvisioned)() {
+			t.Error("the request is taken for not having happened")
+		}
+		w.after(10*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+		time.Sleep(10 * time.Minute)
+		times, last := w.imageWrites(key)
+		if host := w.hostOf(key); !w.is(key, metal3.StateProvisioned)() || times != 2 || !last {
+			t.Errorf("the image was written %d times, last %t; the host is %s, %s", times, last, host.Status.Provisioning.State, host.Status.ErrorMessage)
+		}
+	})
 }
 
 // TestLateAndRefused: that one request was refused says nothing of another one that got no answer, whichever came first.
@@ -142,48 +138,40 @@ func TestLateAndRefused(t *testing.T) {
 
 // TestLateDeployment: nobody wants the image any more when Ironic begins to write it.
 func TestLateDeployment(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
-				w.edit(key, noImage)
-				meanwhile(w)
-				w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
-				w.after(5*time.Minute, "undeployed", func() bool { return w.sim.Count("deleted") > 0 })
-				w.after(5*time.Minute, "available for good", w.is(key, metal3.StateAvailable))
-				time.Sleep(time.Minute)
-				id := w.hostOf(key).Status.Provisioning.ID
-				if node := w.sim.Node(id); node.ProvisionState != ironic.Available || !w.is(key, metal3.StateAvailable)() {
-					t.Errorf("the node is %s, the host %s", node.ProvisionState, w.hostOf(key).Status.Provisioning.State)
-				}
-			})
-		})
-	}
+	underEachLeader(t, false, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
+		w.edit(key, noImage)
+		meanwhile(w)
+		w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
+		w.after(5*time.Minute, "undeployed", func() bool { return w.sim.Count("deleted") > 0 })
+		w.after(5*time.Minute, "available for good", w.is(key, metal3.StateAvailable))
+		time.Sleep(time.Minute)
+		id := w.hostOf(key).Status.Provisioning.ID
+		if node := w.sim.Node(id); node.ProvisionState != ironic.Available || !w.is(key, metal3.StateAvailable)() {
+			t.Errorf("the node is %s, the host %s", node.ProvisionState, w.hostOf(key).Status.Provisioning.State)
+		}
+	})
 }
 
 // TestLateRebuild: a rebuild is asked for once, however late it begins: a second one would write over what the machine
 // has stored since.
 func TestLateRebuild(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
-		t.Run(name, func(t *testing.T) {
-			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
-				w.firstIsLate(string(ironic.TargetRebuild), func() {
-					w.edit(key, func(h *metal3.BareMetalHost) {
-						if err := lifecycle.RequestRebuild(h, node, time.Now()); err != nil {
-							t.Error(err)
-						}
-					})
-				})
-				meanwhile(w)
-				w.after(5*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
-				time.Sleep(10 * time.Minute)
-				if times, last := w.imageWrites(key); times != 2 || !last || w.sim.Count("rebuild") != 1 {
-					t.Errorf("the image was written %d times, last %t, %d requests", times, last, w.sim.Count("rebuild"))
+	underEachLeader(t, true, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
+		w.firstIsLate(string(ironic.TargetRebuild), func() {
+			w.edit(key, func(h *metal3.BareMetalHost) {
+				if err := lifecycle.RequestRebuild(h, node, time.Now()); err != nil {
+					t.Error(err)
 				}
 			})
 		})
-	}
+		meanwhile(w)
+		w.after(5*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+		time.Sleep(10 * time.Minute)
+		if times, last := w.imageWrites(key); times != 2 || !last || w.sim.Count("rebuild") != 1 {
+			t.Errorf("the image was written %d times, last %t, %d requests", times, last, w.sim.Count("rebuild"))
+		}
+	})
 }
 
 // TestLostRebuild: a rebuild whose request is lost is asked for again after a while.

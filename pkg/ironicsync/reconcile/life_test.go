@@ -30,6 +30,24 @@ func wantImage(h *metal3.BareMetalHost) {
 	h.Spec.Image = &metal3.Image{URL: imageURL, Checksum: imageURL + ".sha256sum"}
 }
 
+// available adds a host, an ordinary one if none is given, and waits until it is available.
+func (w *world) available(host ...*metal3.BareMetalHost) {
+	w.t.Helper()
+	w.secret("secret")
+	if len(host) == 0 {
+		host = append(host, enrolled(0))
+	}
+	w.hosts.Add(host[0])
+	w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
+}
+
+// provision gives the host its image.
+func (w *world) provision() {
+	w.t.Helper()
+	w.update(wantImage)
+	w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+}
+
 // expectNoPowerEvents: what Ironic and the leader switch to work on a host is no news.
 func (w *world) expectNoPowerEvents() {
 	w.t.Helper()
@@ -58,9 +76,7 @@ func TestTransitionsAreShown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.secret("secret")
-				w.hosts.Add(enrolled(0))
-				w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+				w.available()
 				w.ironic.Change(func() {
 					w.ironic.Single = func() time.Duration { return tt.answer }
 					w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Cleaning: 20 * time.Second, ironic.Deploying: 20 * time.Second}
@@ -112,8 +128,7 @@ func TestLife(t *testing.T) {
 		}
 
 		w.expectNoPowerEvents()
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.provision()
 		host := w.host()
 		if got := host.Status.Provisioning.Image.URL; got != imageURL {
 			t.Errorf("image is %q", got)
@@ -185,9 +200,7 @@ func TestHardwareDataSparesInspection(t *testing.T) {
 // again as soon as the spec changes.
 func TestDeploymentNotPossible(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.ironic.Change(func() { w.ironic.invalid = []string{"deploy: no deploy_kernel"} })
 		w.update(wantImage)
 		w.after(5*time.Second, "an error", func() bool {
@@ -204,9 +217,7 @@ func TestDeploymentNotPossible(t *testing.T) {
 // takes as long as it takes from then on.
 func TestAttachedWhileProvisioning(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		w.ironic.Change(func() {
 			w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
 		})

@@ -58,9 +58,7 @@ func (w *world) changeState() {
 // looked at anew first.
 func TestReservedMeanwhile(t *testing.T) {
 	inBusyWorld(t, func(t *testing.T, w *world, busy *busyIronic) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		id := w.host().Status.Provisioning.ID
 		busy.Change(func() {
 			busy.isNext = func() bool { return w.ironic.calls["Validate"] > 0 }

@@ -1,14 +1,12 @@
 package reconcile_test
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 func mirrored(h *metal3.BareMetalHost) {
@@ -47,8 +45,7 @@ func TestRAID(t *testing.T) {
 		if n := w.ironic.count("provide"); n != 0 {
 			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
 		}
-		w.update(wantImage)
-		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.provision()
 		w.expectMirror(1)
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.RAID.SoftwareRAIDVolumes[0].Level = "1+0" })
 		time.Sleep(time.Hour)
@@ -74,9 +71,7 @@ func TestRAID(t *testing.T) {
 // what Ironic refuses is said in its words.
 func TestPreparationRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.available()
 		says := func(message string) func() bool {
 			return func() bool {
 				s := w.host().Status
@@ -102,42 +97,67 @@ func TestPreparationRefused(t *testing.T) {
 	})
 }
 
-// TestPreparationKilledAnywhere kills the controller at each of its steps, before it has had its
-// effect and after. The RAID volumes are made in the end, and only once: the next process finds
-// out whether the clean has begun.
+// TestPreparationKilledAnywhere kills the controller at each of its steps, before it has had its effect and after, and starts the next
+// one at once, or when Ironic has ended what it does. What was asked for is done once: the next process finds out whether it has begun.
 func TestPreparationKilledAnywhere(t *testing.T) {
-	const limit = 2 * time.Minute
-	for n := 1; ; n++ {
-		killed := false
-		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ask    func(t *testing.T, w *world)
+		later  time.Duration
+		isDone func(w *world) bool
+		expect func(t *testing.T, w *world)
+	}{
+		"RAID": {
+			ask:    func(_ *testing.T, w *world) { w.update(mirrored) },
+			isDone: func(w *world) bool { return w.host().Status.Provisioning.RAID != nil },
+			expect: func(_ *testing.T, w *world) { w.expectMirror(1) },
+		},
+		"firmware": {
+			ask:    func(_ *testing.T, w *world) { w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios") },
+			later:  10 * time.Second,
+			isDone: func(w *world) bool { return w.firmwareSays(false, true) },
+			expect: func(t *testing.T, w *world) {
+				if w.flashed() != "bmc bios" {
+					t.Errorf("updated: %s", w.flashed())
+				}
+			},
+		},
+		"requested clean": {
+			ask: func(t *testing.T, w *world) {
+				if err := w.requestClean(erase); err != nil {
+					t.Fatal(err)
+				}
+			},
+			later: 10 * time.Second,
+			isDone: func(w *world) bool {
+				return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
+			},
+			expect: func(t *testing.T, w *world) {
+				if p := w.host().Status.Record.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
+					t.Errorf("the preparation is %+v", p)
+				}
+				if w.cleans() != 1 {
+					t.Errorf("%d cleans", w.cleans())
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			killedAnywhere(t, func(t *testing.T, killedAt int) *world {
 				w := newWorld(t)
-				w.secret("secret")
-				w.hosts.Add(enrolled(0))
+				w.ironic.components = versions()
 				w.start(0)
-				w.after(limit, "available", w.in(metal3.StateAvailable))
+				w.available(withRedfish())
 				w.stop()
-				w.hosts.Edit(t, enginetest.HostName(0), mirrored)
-				w.start(n)
-				w.after(limit+askedLimit, "made", func() bool {
-					if w.fuse.isBurnt() {
-						killed = true
-						w.stop()
-						w.start(0)
-					}
-					s := w.host().Status
-					return s.Provisioning.State == metal3.StateAvailable && s.Provisioning.RAID != nil
+				tt.ask(t, w)
+				w.start(killedAt)
+				w.after(2*time.Minute+askedLimit, "done", func() bool {
+					w.goOn(tt.later)
+					return w.host().Status.Provisioning.State == metal3.StateAvailable && tt.isDone(w)
 				})
-				w.expectMirror(1)
+				tt.expect(t, w)
 				w.stop()
+				return w
 			})
 		})
-		if !killed {
-			t.Logf("killed at %d places", n-1)
-			return
-		}
-		if n > 200 || t.Failed() {
-			t.Fatal("this does not end well")
-		}
 	}
 }

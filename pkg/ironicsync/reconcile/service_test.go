@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,11 +19,8 @@ import (
 func (w *world) provisionedWithPolicy() {
 	w.t.Helper()
 	w.ironic.bios, w.ironic.components = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}, versions()
-	w.secret("secret")
-	w.hosts.Add(withRedfish())
-	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-	w.update(wantImage)
-	w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+	w.available(withRedfish())
+	w.provision()
 	w.policy(metal3.UpdateOnReboot)
 }
 
@@ -199,46 +195,29 @@ func TestServicingRefused(t *testing.T) {
 // effect and after. The firmware, of which Ironic does not tell which update it has, is updated in the
 // end, and only once.
 func TestServicingKilledAnywhere(t *testing.T) {
-	const limit = 2 * time.Minute
 	for _, takes := range []time.Duration{time.Second, time.Millisecond} { // the service ends while nobody looks
-		for n := 1; ; n++ {
-			killed := false
-			t.Run(fmt.Sprintf("at %d, %s", n, takes), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					w.ironic.takes[ironic.Servicing] = takes
-					w.start(0)
-					w.provisionedWithPolicy()
-					w.wantFirmware("bmc", "http://images/bmc")
-					w.stop()
-					w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) {
-						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, `{"mode":"hard"}`)
-					})
-					w.start(n)
-					w.after(limit+askedLimit, "made", func() bool {
-						if w.fuse.isBurnt() {
-							killed = true
-							w.stop()
-							time.Sleep(2 * takes)
-							w.start(0)
-						}
-						return w.runsAgain("")() && len(w.services()) > 0 && w.host().Status.Record.Servicing.Phase == metal3.PreparationSucceeded
-					})
-					w.after(time.Second, "its firmware says so", func() bool { return w.firmwareSays(false, true) })
-					if got := w.services(); len(got) != 1 {
-						t.Errorf("services: %v", got)
-					}
-					w.stop()
+		t.Run(takes.String(), func(t *testing.T) {
+			killedAnywhere(t, func(t *testing.T, killedAt int) *world {
+				w := newWorld(t)
+				w.ironic.takes[ironic.Servicing] = takes
+				w.start(0)
+				w.provisionedWithPolicy()
+				w.wantFirmware("bmc", "http://images/bmc")
+				w.stop()
+				w.reboot()
+				w.start(killedAt)
+				w.after(2*time.Minute+askedLimit, "made", func() bool {
+					w.goOn(2 * takes)
+					return w.runsAgain("")() && len(w.services()) > 0 && w.host().Status.Record.Servicing.Phase == metal3.PreparationSucceeded
 				})
+				w.after(time.Second, "its firmware says so", func() bool { return w.firmwareSays(false, true) })
+				if got := w.services(); len(got) != 1 {
+					t.Errorf("services: %v", got)
+				}
+				w.stop()
+				return w
 			})
-			if !killed {
-				t.Logf("killed at %d places", n-1)
-				break
-			}
-			if n > 200 || t.Failed() {
-				t.Fatal("this does not end well")
-			}
-		}
+		})
 	}
 }
 
