@@ -39,5 +39,5 @@ grep -rl --include='*_test.go' '^func Fuzz' pkg cmd | xargs -n 1 dirname | sort 
 done >"$work/targets"
 echo "$(wc -l <"$work/targets") fuzz targets, $FUZZTIME each"
 xargs -P 4 -L 1 bash -c 'fuzz "$0" "$1" || exit 1' <"$work/targets"
-echo "a random walk through the life cycle of a host"
-go test -count=1 -run '^TestRandomWalk$' ./pkg/ironicsync/lifecycle -walk-seed=0
+echo "random scripts of what users and operators do"
+go test -count=1 -run '^TestPromises$' ./pkg/ironicsync/reconcile -rapid.nofailfile -rapid.seed=$RANDOM

@@ -174,7 +174,7 @@ func try(ctx context.Context, f *fault, root string, pkgs *packages, nearby bool
 }
 
 // slowTests are those that search for faults by themselves, for tens of seconds.
-const slowTests = "^(TestRandomWalk|TestLifeComesToItsEnd|TestDeletionComesToAnEnd|TestNeighbours|TestKilledAnywhere)$"
+const slowTests = "^(TestPromises|TestNeighbours|TestKilledAnywhere)$"
 
 // runTests runs tests of packages with a fault.
 func runTests(ctx context.Context, f *fault, module, overlay string, pkgs []string, choice ...string) (result string) {

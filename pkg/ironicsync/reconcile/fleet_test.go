@@ -77,17 +77,22 @@ func (w *world) enrol(namespace string, n int) (keys []types.NamespacedName) {
 func (w *world) addWithSecret(host *metal3.BareMetalHost) {
 	w.t.Helper()
 	host.Spec.BMC.CredentialsName = host.Name + "-bmc"
+	w.putCredentials(host.Namespace, host.Spec.BMC.CredentialsName)
+	const pause = 25 * time.Millisecond // for the watches, which buffer few events
+	time.Sleep(pause)
+	w.hosts.Add(host)
+	time.Sleep(pause)
+}
+
+func (w *world) putCredentials(namespace, name string) {
+	w.t.Helper()
 	err := w.secrets.put(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("secret")},
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	const pause = 25 * time.Millisecond // for the watches, which buffer few events
-	time.Sleep(pause)
-	w.hosts.Add(host)
-	time.Sleep(pause)
 }
 
 // hostOf is a host; nil when it is gone.

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -34,6 +35,20 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"pause":  func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.PausedAnnotation)) },
 	"detach": func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.DetachedAnnotation)) },
 	"reboot": func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.RebootAnnotation)) },
+	"force reboot": func(p *play, key types.NamespacedName) {
+		p.user(key, annotate(metal3.RebootAnnotation, `{"force":true}`))
+	},
+	"fence":   func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.RebootAnnotationPrefix+"fence")) },
+	"inspect": func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.InspectAnnotation)) },
+	"RAID":    func(p *play, key types.NamespacedName) { p.user(key, mirrored) },
+	"no RAID": func(p *play, key types.NamespacedName) {
+		p.user(key, func(h *metal3.BareMetalHost) { h.Spec.RAID = nil })
+	},
+	"boot mode": func(p *play, key types.NamespacedName) {
+		p.user(key, func(h *metal3.BareMetalHost) { h.Spec.BootMode = metal3.Legacy })
+	},
+	"Secret": (*play).loseSecret,
+	"retry":  (*play).retry,
 	"do not clean": func(p *play, key types.NamespacedName) {
 		p.user(key, func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 	},
@@ -52,6 +67,7 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"operator rescues":   (*play).rescueByHand,
 	"operator renames":   (*play).renameByHand,
 	"operator points":    (*play).pointByHand,
+	"stranger marks":     (*play).markByStranger,
 	"maintenance":        (*play).maintain,
 	"node lost":          (*play).loseNode,
 	"all nodes lost": func(p *play, _ types.NamespacedName) {
@@ -71,6 +87,19 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"late power-offs": func(p *play, _ types.NamespacedName) {
 		p.late(ironic.ProvisionTarget(ironic.TargetPowerOff))
 		p.late(ironic.ProvisionTarget(ironic.TargetSoftPowerOff))
+	},
+	"verification fails": fails("verify"),
+	"inspection fails":   fails("inspect"),
+	"cleaning fails":     fails("clean"),
+	"deployment fails":   fails("deploy"),
+	"undeployment fails": fails("delete"),
+	"adoption fails":     fails("adopt"),
+	"power fails":        fails("power"),
+	"BMC silent":         func(p *play, key types.NamespacedName) { p.w.sim.BMC(p.number(key)).SetDead(true) },
+	"BMC answers":        func(p *play, key types.NamespacedName) { p.w.sim.BMC(p.number(key)).SetDead(false) },
+	"power button": func(p *play, key types.NamespacedName) {
+		bmc := p.w.sim.BMC(p.number(key))
+		bmc.SetPower(map[string]string{"power on": "power off", "power off": "power on"}[bmc.Power()])
 	},
 	"killed":      func(p *play, _ types.NamespacedName) { p.restart() },
 	"Ironic away": (*play).outage,
@@ -108,6 +137,42 @@ func toggle(annotation string) func(h *metal3.BareMetalHost) {
 			return
 		}
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotation, "")
+	}
+}
+
+func annotate(annotation, value string) func(h *metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotation, value) }
+}
+
+// fails has the next operation of a kind fail on the node of a host.
+func fails(phase string) func(p *play, key types.NamespacedName) {
+	return func(p *play, key types.NamespacedName) {
+		if node := p.node(key); node != nil {
+			_ = p.w.sim.Sim.FailNext(node.UUID, phase, "it failed")
+		}
+	}
+}
+
+// loseSecret has somebody delete the Secret of a host, or create it again.
+func (p *play) loseSecret(key types.NamespacedName) {
+	secrets, name := p.w.secrets, key.Name+"-bmc"
+	if _, err := secrets.client.Tracker().Get(secretsResource, key.Namespace, name); err != nil {
+		p.w.putCredentials(key.Namespace, name)
+		return
+	}
+	err := errors.Join(secrets.client.Tracker().Delete(secretsResource, key.Namespace, name),
+		secrets.metadata.Tracker().Delete(secretsResource, key.Namespace, name))
+	if err != nil {
+		p.w.t.Error(err)
+	}
+}
+
+// retry does what the subresource does.
+func (p *play) retry(key types.NamespacedName) {
+	if p.w.hostOf(key) != nil {
+		p.w.hosts.EditStatus(p.w.t, key.Name, func(h *metal3.BareMetalHost) {
+			h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0
+		})
 	}
 }
 
@@ -336,6 +401,15 @@ func (p *play) pointByHand(key types.NamespacedName) {
 	if p.patch(node.UUID, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/ipmi_address", Value: next}) {
 		p.oracle.meddles(key)
 		p.oracle.points(node.UUID)
+	}
+}
+
+// markByStranger has the server of another cluster mark a node.
+func (p *play) markByStranger(key types.NamespacedName) {
+	node := p.node(key)
+	mark := ironic.Patch{Op: ironic.PatchAdd, Path: "/extra/" + ironic.ClusterMark, Value: "another-cluster"}
+	if node != nil && p.patch(node.UUID, mark) {
+		p.oracle.marks(node.UUID)
 	}
 }
 

@@ -32,6 +32,9 @@ type oracle struct {
 	wipedAt map[string]time.Time
 	// pointedAt is when an operator has given a node another BMC.
 	pointedAt map[string]time.Time
+	// markedAt is when the server of another cluster has marked a node, unless a person has confirmed since that it is
+	// the host's.
+	markedAt map[string]time.Time
 	// confirmed is which machines run what the spec says, whatever Ironic says of their nodes: according to a person, or because
 	// Ironic's database was restored.
 	confirmed map[types.NamespacedName]bool
@@ -60,6 +63,7 @@ type version struct {
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, asked: map[types.NamespacedName][]version{}, operators: map[string]bool{}, wipedAt: map[string]time.Time{}, pointedAt: map[string]time.Time{},
+		markedAt:  map[string]time.Time{},
 		confirmed: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, sent: map[types.NamespacedName]map[string]time.Time{},
 		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
 	}
@@ -115,6 +119,13 @@ func (o *oracle) takenOver(key types.NamespacedName, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.confirmed[key] = true
+	delete(o.markedAt, id)
+}
+
+func (o *oracle) marks(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.markedAt[id] = time.Now()
 }
 
 func (o *oracle) meddles(key types.NamespacedName) {
@@ -253,9 +264,11 @@ func (j judged) DeleteNode(ctx context.Context, fence ironic.Fence, id string) e
 // judge says what speaks against a request.
 func (o *oracle) judge(id, target string) {
 	key, host := o.hostWith(id)
-	machine, state := o.machineOf(id), ""
+	machine, state, isMarked := o.machineOf(id), "", false
 	if fields, there := o.w.sim.Sim.Node(id); there {
 		state, _ = fields["provision_state"].(string)
+		extra, _ := fields["extra"].(map[string]any)
+		isMarked = extra[ironic.ClusterMark] == "another-cluster"
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -280,6 +293,9 @@ func (o *oracle) judge(id, target string) {
 	o.judgeMachine(key, id, machine, target)
 	if !slices.Contains([]string{"power on", "manage", "adopt", "abort", "DELETE"}, target) {
 		o.judgeInterruption(key, machine, target)
+		if at, marked := o.markedAt[id]; marked && isMarked && time.Since(at) > lookAge {
+			o.blame("%s: %s of a node that another cluster has marked", key.Name, target)
+		}
 	}
 	interrupts := false
 	switch target {
@@ -306,7 +322,8 @@ func (o *oracle) judge(id, target string) {
 			o.blame("%s: it is inspected, while its node is %s", key.Name, state)
 		}
 	case "clean":
-		if o.erasures[key] == 0 {
+		hadRAID := slices.ContainsFunc(o.asked[key], func(v version) bool { return v.host != nil && v.host.Spec.RAID != nil })
+		if o.erasures[key] == 0 && !hadRAID {
 			o.blame("%s: it is cleaned by steps, and nobody has asked for any", key.Name)
 		}
 	case "deleted":
@@ -320,7 +337,8 @@ func (o *oracle) judge(id, target string) {
 		over := func(h *metal3.BareMetalHost) bool {
 			return isDeletedHost(h) || h.Spec.Image == nil || image != "" && h.Spec.Image.URL != image
 		}
-		if !failed && !called && !o.askedWithin(key, over) {
+		aborts := state == "wait call-back" && o.askedWithin(key, hasReboot) // by force, and it begins again
+		if !failed && !called && !aborts && !o.askedWithin(key, over) {
 			o.blame("%s: it is undeployed (node %s), and its spec wants what it runs", key.Name, state)
 		}
 	case "power off", "soft power off", "rebooting", "soft rebooting": // also of what an operator has deployed

@@ -89,7 +89,9 @@ func (p *play) begin() {
 	p.w.secrets.mu.Lock()
 	p.w.secrets.fuse = &fuse{kill: cancel}
 	p.w.secrets.mu.Unlock()
-	p.w.run(ctx, cancel, p.w.hosts, judged{p.w.sim, p.oracle}, fleetSettings())
+	settings := fleetSettings()
+	settings.Cluster = "this-cluster"
+	p.w.run(ctx, cancel, p.w.hosts, judged{p.w.sim, p.oracle}, settings)
 }
 
 func (p *play) restart() {
@@ -105,11 +107,16 @@ func (p *play) end() {
 		p.w.sim.SetLate(string(target), 0)
 	}
 	p.letGo()
+	for machine := range promiseHosts + 1 {
+		p.w.sim.BMC(machine).SetDead(false)
+	}
 	for _, key := range p.keys {
 		host := p.w.hostOf(key)
 		if host == nil {
 			continue
 		}
+		p.w.putCredentials(key.Namespace, key.Name+"-bmc")
+		p.retry(key)
 		p.user(key, func(h *metal3.BareMetalHost) { h.Annotations = nil })
 		p.oracle.look(key)
 		if id := host.Status.Provisioning.ID; id != "" {
@@ -132,8 +139,11 @@ func (p *play) end() {
 	p.oracle.mu.Lock()
 	defer p.oracle.mu.Unlock()
 	for _, host := range waiting {
-		if !hasArrived(host) && host.Status.ErrorMessage == "" {
-			p.oracle.blame("%s: after an hour it is %s, %s, deleted %t, and says nothing; its node is %+v", host.Name, host.Status.Provisioning.State, host.Status.OperationalStatus, isDeletedHost(host), host.Status.Ironic)
+		saysWhy := host.Status.Record.Hold != nil || condition(host, metal3.RegisteredCondition) != metal3.RegisteredReason
+		if !hasArrived(host) && (!saysWhy || host.Status.ErrorMessage == "") {
+			s := &host.Status
+			p.oracle.blame("%s: after an hour it is %s, %s, deleted %t, and says %q; its node is %+v",
+				host.Name, s.Provisioning.State, s.OperationalStatus, isDeletedHost(host), s.ErrorMessage, s.Ironic)
 		}
 	}
 }
