@@ -16,8 +16,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// TestUnreadPartsStayKnown makes each part of three full inventories one that cannot be read: by the ramdisk of Ironic 29.0, by one with
-// all fields that ramdisks have in 39.0, and by Redfish. What was known of it remains, and the rest is as it was.
+// TestUnreadPartsStayKnown makes each part of three full inventories one that cannot be read: by the ramdisk of Ironic
+// 29.0, by one with all fields that ramdisks have in 39.0, and by Redfish. What was known of it remains, and the rest is
+// as it was.
 func TestUnreadPartsStayKnown(t *testing.T) {
 	for _, file := range []string{"trixie-inventory", "inventories/supermicro-usb-nic", "inventories/redfish-idrac"} {
 		var whole any
@@ -49,8 +50,8 @@ func TestUnreadPartsStayKnown(t *testing.T) {
 	}
 }
 
-// isUnidentified reports whether it is not known of what a part is if it cannot be read: of an entry of a list, and of the name of a disk
-// that has no serial number. Without an inventory, there is nothing at all.
+// isUnidentified reports whether it is not known of what a part is if it cannot be read: of an entry of a list, and of the
+// name of a disk that has no serial number. Without an inventory, there is nothing at all.
 func isUnidentified(path []string, before *metal3.HardwareDetails) bool {
 	last := path[len(path)-1]
 	_, notAnEntry := strconv.Atoi(last)

@@ -12,8 +12,8 @@ import (
 
 // TestKilledAnywhere kills the controller at each of its steps, before it has had
 // its effect and after, while it registers a host, provisions it, and then while it deletes it.
-// The next process goes on: there is one node, the image is written once, and then there is none. With Ironic 29.0.5, the node is not
-// its own parent, although the next process cannot know with which password it was created.
+// The next process goes on: there is one node, the image is written once, and then there is none. With Ironic 29.0.5, the
+// node is not its own parent, although the next process cannot know with which password it was created.
 func TestKilledAnywhere(t *testing.T) {
 	const limit = 2 * time.Minute
 	killedAnywhere(t, func(t *testing.T, killedAt int) *world {

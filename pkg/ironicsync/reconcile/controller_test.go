@@ -266,7 +266,8 @@ func TestRefusedByIronic(t *testing.T) {
 	})
 }
 
-// TestPortConflict: a MAC address that another node has is free again when that node goes; that of another host is told with both.
+// TestPortConflict: a MAC address that another node has is free again when that node goes; that of another host is told
+// with both.
 func TestPortConflict(t *testing.T) {
 	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
 		other, err := w.sim.Sim.CreateNode(map[string]any{"name": "rack-7", "driver": "fake-hardware"})
@@ -279,12 +280,13 @@ func TestPortConflict(t *testing.T) {
 		says := func(i int, want string) func() bool {
 			return func() bool {
 				host := w.hosts.Host(t, enginetest.HostName(i))
-				return condition(host, metal3.RegisteredCondition) == metal3.PortConflictReason && strings.Contains(host.Status.ErrorMessage, want)
+				return condition(host, metal3.RegisteredCondition) == metal3.PortConflictReason &&
+					strings.Contains(host.Status.ErrorMessage, want)
 			}
 		}
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
-		w.after(5*time.Second, "the conflict is shown", says(0, "host metal3/worker-0 is that of a node in Ironic that no host has"))
+		w.after(5*time.Second, "the conflict", says(0, "host metal3/worker-0 is that of a node in Ironic that no host has"))
 		time.Sleep(5 * time.Minute)
 		if err := w.sim.Sim.LoseNode(other); err != nil {
 			t.Fatal(err)
@@ -293,7 +295,8 @@ func TestPortConflict(t *testing.T) {
 		second := enrolled(1)
 		second.Spec.BootMACAddress = enrolled(0).Spec.BootMACAddress
 		w.hosts.Add(second)
-		w.after(5*time.Second, "the conflict is shown", says(1, "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 already"))
+		want := "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 already"
+		w.after(5*time.Second, "the conflict", says(1, want))
 	})
 }
 

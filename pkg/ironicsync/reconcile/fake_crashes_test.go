@@ -56,7 +56,8 @@ func (f *fuse) isBurnt() bool {
 	return f.dead
 }
 
-// killedAnywhere runs a test in a bubble of its own for each step at which a process can be killed, until it is killed at none.
+// killedAnywhere runs a test in a bubble of its own for each step at which a process can be killed, until it is killed at
+// none.
 func killedAnywhere(t *testing.T, test func(t *testing.T, killedAt int) *world) {
 	t.Helper()
 	for n := 1; ; n++ {

@@ -15,9 +15,13 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// underEachLeader runs a test in which the same leader goes on while a request is late, and one in which another one does.
-func underEachLeader(t *testing.T, image bool, test func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world))) {
-	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
+// lateTest is about a request that is late. meanwhile has the leader be another one, or the same.
+type lateTest func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world))
+
+// underEachLeader runs a test in which the same leader goes on while a request is late, and one in which another does.
+func underEachLeader(t *testing.T, image bool, test lateTest) {
+	leaders := map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another}
+	for name, meanwhile := range leaders {
 		t.Run(name, func(t *testing.T) {
 			inLateWorld(t, image, func(t *testing.T, w *world, key types.NamespacedName) { test(t, w, key, meanwhile) })
 		})

@@ -44,8 +44,8 @@ type neighbours struct {
 	harm string
 }
 
-// deployer is a host with an image, or an operator with a node. (What becomes of a host whose own node an operator has deployed is for
-// TestPromises.)
+// deployer is a host with an image, or an operator with a node. (What becomes of a host whose own node an operator has
+// deployed is for TestPromises.)
 type deployer struct{ who, image, node string }
 
 // neighbour is one of the servers.

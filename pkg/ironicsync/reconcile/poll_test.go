@@ -11,7 +11,8 @@ import (
 )
 
 // TestPollsOfBusyIronic: while Ironic works on hosts, however many, it is polled often, but a slow Ironic less often, so
-// that polls do not take the time that the work needs. A change is seen within a second nevertheless, and single nodes are not read.
+// that polls do not take the time that the work needs. A change is seen within a second nevertheless, and single nodes
+// are not read.
 func TestPollsOfBusyIronic(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

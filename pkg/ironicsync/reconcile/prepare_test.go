@@ -97,8 +97,9 @@ func TestPreparationRefused(t *testing.T) {
 	})
 }
 
-// TestPreparationKilledAnywhere kills the controller at each of its steps, before it has had its effect and after, and starts the next
-// one at once, or when Ironic has ended what it does. What was asked for is done once: the next process finds out whether it has begun.
+// TestPreparationKilledAnywhere kills the controller at each of its steps, before it has had its effect and after, and
+// starts the next one at once, or when Ironic has ended what it does. What was asked for is done once: the next process
+// finds out whether it has begun.
 func TestPreparationKilledAnywhere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ask    func(t *testing.T, w *world)
@@ -132,7 +133,8 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 				return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
 			},
 			expect: func(t *testing.T, w *world) {
-				if p := w.host().Status.Record.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
+				p := w.host().Status.Record.Preparation
+				if p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
 					t.Errorf("the preparation is %+v", p)
 				}
 				if w.cleans() != 1 {

@@ -45,8 +45,8 @@ func (w *world) twoRooms(ctx context.Context, hosts live.Hosts, home *reconcile.
 	return twoIronics{home, &reconcile.Member{Name: otherRoom, Ironic: client, Refresher: refresher, Settings: home.Settings}}
 }
 
-// newTwoRooms returns a world with a host in the Ironic of the flags, which another one can reach as well. The machine is the same: what
-// the one has done to it is so for the other one.
+// newTwoRooms returns a world with a host in the Ironic of the flags, which another one can reach as well. The machine is
+// the same: what the one has done to it is so for the other one.
 func newTwoRooms(t *testing.T, want metal3.ProvisioningState) *world {
 	t.Helper()
 	w := newSimulatedWorld(t, ironicsim.Options{})

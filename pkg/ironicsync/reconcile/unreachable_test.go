@@ -63,7 +63,8 @@ func TestUnreachableForOthers(t *testing.T) {
 		store.Add(host)
 	}
 	p := &poller{hosts: store, clock: clock.RealClock{}}
-	if !p.reportUnreachable(t.Context(), &ironic.UnavailableError{Reason: "connection refused"}, time.Now()) || store.Records != 0 {
+	refused := &ironic.UnavailableError{Reason: "connection refused"}
+	if !p.reportUnreachable(t.Context(), refused, time.Now()) || store.Records != 0 {
 		t.Errorf("%d hosts say that it is away", store.Records)
 	}
 }
