@@ -449,16 +449,21 @@ func TestErrorWithoutText(t *testing.T) {
 }
 
 // TestErrorsEndWithPowerThatIsKept: a host whose machine is left on although spec.online is false
-// has arrived, and earlier errors count no more.
+// has arrived, and earlier errors count no more, unless its power is just being switched again.
 func TestErrorsEndWithPowerThatIsKept(t *testing.T) {
-	for _, kept := range []bool{true, false} {
+	for _, test := range []struct {
+		kept   bool
+		target ironic.PowerTarget
+		want   int
+	}{{kept: true}, {kept: false, want: 1}, {kept: true, target: ironic.TargetReboot, want: 1}} {
 		host := newHost(withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, withPower(true), func(h *metal3.BareMetalHost) {
 			h.Status.ErrorCount = 1
-			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: kept}
+			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: test.kept}
 		})
-		status, _ := Observe(host, Observation{Node: nodeIn(ironic.Active)}, now)
-		if want := map[bool]int{true: 0, false: 1}[kept]; status.ErrorCount != want {
-			t.Errorf("power kept %t: %d errors, want %d", kept, status.ErrorCount, want)
+		node := nodeIn(ironic.Active, func(n *ironic.Node) { n.TargetPowerState = test.target })
+		status, _ := Observe(host, Observation{Node: node}, now)
+		if status.ErrorCount != test.want {
+			t.Errorf("%+v: %d errors", test, status.ErrorCount)
 		}
 	}
 }

@@ -276,6 +276,16 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
+// TestHoldIsNoFailure: the deletion of a host does not give up its machine because the host is held.
+func TestHoldIsNoFailure(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioned))
+	SetHold(host, Step{Do: Hold, Reason: metal3.AnotherDeploymentReason, Message: "held"})
+	Render(host, now)
+	if s := &host.Status; s.ErrorMessage == "" || s.ErrorCount != 0 || s.Record.MachineErrors != 0 {
+		t.Errorf("shows %q, with %d errors, %d of them of the machine", s.ErrorMessage, s.ErrorCount, s.Record.MachineErrors)
+	}
+}
+
 // TestTakeoverCountsForWhatWasSeen: what a person has confirmed holds as long as the node is
 // as it was then.
 func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
