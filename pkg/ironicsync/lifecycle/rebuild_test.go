@@ -98,7 +98,10 @@ func TestNextOfRebuild(t *testing.T) {
 		"begun":                          {node: in(ironic.Deploying), want: "Wait"},
 		"waits for the ramdisk":          {node: in(ironic.DeployWait), want: "Wait"},
 		"ended":                          {node: begun, want: "=provisioned"},
-		"failed":                         {node: in(ironic.DeployFail), want: "Rebuild"},
+		"ended, the first change of all": {host: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Deployment.Rebuild.StateChangedAt = nil
+		}, node: begun, want: "=provisioned"},
+		"failed": {node: in(ironic.DeployFail), want: "Rebuild"},
 		"its ramdisk is silent": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: "silent"}
 		}, node: in(ironic.DeployWait), want: "Wait"},
