@@ -34,7 +34,7 @@ var deniedByWebhook = regexp.MustCompile(`^admission webhook ".*" denied the req
 
 // IsRefusal reports whether authorization or admission has refused a request. Policies refuse with Invalid by default, and
 // the plugins of kube-apiserver with Forbidden. Webhooks choose the code, such as Gatekeeper Forbidden; those that choose
-// none, such as Kyverno's, refuse with 400, which has no reason.
+// none refuse with 400, which has no reason.
 func IsRefusal(err error) bool {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return true
