@@ -3,7 +3,9 @@ package ironicsim
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
@@ -157,6 +159,27 @@ func (s *Sim) LoseAllNodes() {
 	}
 	clear(s.ports)
 	clear(s.byMAC)
+}
+
+// FailNext makes the next operation of a kind fail on a node, with text in its
+// last_error. The phases are verify, inspect, clean, deploy, delete, adopt,
+// service and power, and steps of cleaning and service such as bios.apply_configuration.
+func (s *Sim) FailNext(ident, phase, text string) error {
+	switch phase {
+	case "verify", "inspect", "clean", "deploy", "delete", "adopt", "service", "power":
+	default:
+		if !strings.Contains(phase, ".") {
+			return fault(http.StatusBadRequest, "ironicsim: there is no phase %q", phase)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(ident)
+	if e == nil {
+		return errNodeNotFound(ident)
+	}
+	e.failNext[phase] = text
+	return nil
 }
 
 // AddHistory adds an event to the history of a node.

@@ -69,6 +69,10 @@ func (t *task) deploy(configdrive any) {
 	if !t.sleep(s.opts.Delays.Deploy) {
 		return
 	}
+	if text := t.planned("deploy"); text != "" {
+		t.deployFailed(text)
+		return
+	}
 	n := t.node()
 	if !bootsRamdisk(n) {
 		t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
@@ -147,12 +151,16 @@ func (t *task) tearDown() {
 	if !t.sleep(t.s.opts.Delays.Delete) {
 		return
 	}
-	forget := func(n *node) { n.instanceInfo = emptyObject }
-	if bootsRamdisk(t.node()) {
+	text := t.planned("delete")
+	if text == "" && bootsRamdisk(t.node()) {
 		if err := t.leaveRamdisk(); err != nil {
-			t.fail("unprovision", fmt.Sprintf("Failed to tear down: %v", err), forget)
-			return
+			text = err.Error()
 		}
+	}
+	forget := func(n *node) { n.instanceInfo = emptyObject }
+	if text != "" {
+		t.fail("unprovision", "Failed to tear down: "+text, forget)
+		return
 	}
 	if t.done(forget) {
 		t.clean()

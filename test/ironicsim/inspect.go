@@ -34,6 +34,10 @@ func (t *task) inspect() {
 	if !t.sleep(s.opts.Delays.Inspect) {
 		return
 	}
+	if text := t.planned("inspect"); text != "" {
+		t.inspectFailed(text)
+		return
+	}
 	n := t.node()
 	switch n.inspectInterface {
 	case "redfish": // out of band: the BMC knows the hardware

@@ -2,6 +2,7 @@ package ironicsim
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"strconv"
 
@@ -18,6 +19,8 @@ type machineSettings struct {
 	volumes      []Volume
 	softwareRAID []Volume
 	volumesMade  int
+	// losesBIOSChanges makes the BIOS forget changed settings at the next boot.
+	losesBIOSChanges bool
 }
 
 // Volume is a RAID volume of a machine.
@@ -72,6 +75,16 @@ func (b *BMC) Volumes() []Volume { return cloned(b, &b.settings.volumes) }
 // SoftwareRAID returns the volumes that ramdisks have made on the machine.
 func (b *BMC) SoftwareRAID() []Volume { return cloned(b, &b.settings.softwareRAID) }
 
+// SetBIOS changes a BIOS setting of the machine behind Ironic's back.
+func (b *BMC) SetBIOS(name string, value any) error {
+	a := bmcsim.BIOSAttributeOf(name)
+	if a == nil {
+		return fmt.Errorf("ironicsim: there is no BIOS attribute %s", name)
+	}
+	b.set(func() { b.settings.setBIOS(name, toJSON(value)) })
+	return nil
+}
+
 func (m *machineSettings) setBIOS(name string, value any) {
 	if m.bios == nil {
 		m.bios = map[string]any{}
@@ -85,6 +98,9 @@ func (m *machineSettings) setFirmware(component, version string) {
 	}
 	m.firmware[component] = version
 }
+
+// SetLosesBIOSChanges makes the machine accept changes of BIOS settings and forget them at the next boot.
+func (b *BMC) SetLosesBIOSChanges(loses bool) { b.set(func() { b.settings.losesBIOSChanges = loses }) }
 
 // createVolume adds a volume from an element of logical_disks.
 func (m *machineSettings) createVolume(d logicalDisk) Volume {

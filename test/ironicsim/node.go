@@ -58,6 +58,8 @@ type entry struct {
 	// bios and firmware are what Ironic last read from the BMC. They are replaced, never changed.
 	bios     []biosSetting
 	firmware []firmwareComponent
+	// failNext are the failures that were asked for, by phase.
+	failNext map[string]string
 	// ramdiskHeld keeps AutoInspect and AutoDeploy from this node.
 	ramdiskHeld bool
 	// goOn is what follows when the ramdisk that is held calls back; see CallBack.

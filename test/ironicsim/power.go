@@ -94,6 +94,9 @@ func (t *task) powerFailed(text string) {
 }
 
 func (t *task) switchTo(target string, timeout time.Duration) error {
+	if text := t.planned("power"); text != "" {
+		return pythonError("%s", text)
+	}
 	n := t.node()
 	if err := t.relatives(n, target); err != nil {
 		return err

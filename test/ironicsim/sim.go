@@ -205,7 +205,7 @@ func (s *Sim) insert(n *node) (*entry, error) {
 	}
 	s.nextID++
 	n.id, n.createdAt = s.nextID, s.now()
-	e := &entry{n: n}
+	e := &entry{n: n, failNext: map[string]string{}}
 	s.nodes = append(s.nodes, e)
 	s.byUUID[n.UUID] = e
 	reindex(s.byName, "", n.name, e)

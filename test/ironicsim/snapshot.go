@@ -2,6 +2,7 @@ package ironicsim
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func (s *Sim) Snapshot() *Snapshot {
 	for _, e := range s.nodes {
 		copied.nodes = append(copied.nodes, entry{
 			n: e.n, inventory: e.inventory, history: slices.Clone(e.history), bios: e.bios, firmware: e.firmware,
-			clockOffset: e.clockOffset,
+			failNext: maps.Clone(e.failNext), clockOffset: e.clockOffset,
 		})
 	}
 	return copied
@@ -38,7 +39,7 @@ func (s *Sim) Restore(from *Snapshot) {
 	s.mu.Lock()
 	for i := range from.nodes {
 		e := from.nodes[i]
-		e.history = slices.Clone(e.history)
+		e.history, e.failNext = slices.Clone(e.history), maps.Clone(e.failNext)
 		s.nodes = append(s.nodes, &e)
 		s.byUUID[e.n.UUID] = &e
 		reindex(s.byName, "", e.n.name, &e)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
@@ -111,6 +112,64 @@ func TestFailedCleaning(t *testing.T) {
 	history := a.must(200, "GET", n1+"/history?detail=True", nil).json["history"].([]any)
 	if len(history) != 2 || history[0].(map[string]any)["event"] != want {
 		t.Errorf("history: %v", history)
+	}
+}
+
+func TestFailNext(t *testing.T) {
+	for _, tt := range []struct{ phase, target, before, after, text string }{
+		{"verify", "manage", fsm.Enroll, fsm.Enroll, "disk on fire"},
+		{"inspect", "inspect", fsm.Manageable, fsm.InspectFail, "disk on fire"},
+		{"clean", "provide", fsm.Manageable, fsm.CleanFail, "disk on fire"},
+		{"deploy", "active", fsm.Available, fsm.DeployFail, "disk on fire"},
+		{"delete", "deleted", fsm.Active, fsm.Error, "Failed to tear down: disk on fire"},
+		{"adopt", "adopt", fsm.Manageable, fsm.AdoptFail, "disk on fire"},
+		{"service", "service", fsm.Active, fsm.ServiceFail, "disk on fire"},
+	} {
+		t.Run(tt.phase, func(t *testing.T) {
+			a := start(t, quick())
+			path := a.node(nil)
+			id := strings.TrimPrefix(path, "/v1/nodes/")
+			if err := a.sim.SetNode(id, doc{"provision_state": tt.before}); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.sim.FailNext(id, tt.phase, "disk on fire"); err != nil {
+				t.Fatal(err)
+			}
+			n := a.provision(path, tt.target, tt.after)
+			if e, _ := n["last_error"].(string); !strings.Contains(e, tt.text) {
+				t.Errorf("last_error is %v", n["last_error"])
+			}
+		})
+	}
+}
+
+// A failure is complete only when the lock is gone.
+func TestFailureIsSeenBeforeItsText(t *testing.T) {
+	o := quick()
+	o.Delays = All(30 * time.Millisecond)
+	a := start(t, o)
+	path := a.node(nil)
+	id := strings.TrimPrefix(path, "/v1/nodes/")
+	if err := a.sim.SetNode(id, doc{"provision_state": fsm.Available}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.sim.FailNext(id, "deploy", "disk on fire"); err != nil {
+		t.Fatal(err)
+	}
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "active"})
+	seen := false
+	eventually(t, func() bool {
+		n, _ := a.sim.Node(id)
+		if n["provision_state"] == fsm.DeployFail && n["last_error"] == nil {
+			seen = true
+			if n["reservation"] == nil {
+				t.Error("deploy failed, unlocked, without last_error")
+			}
+		}
+		return n["reservation"] == nil && n["last_error"] != nil
+	}, func() string { return "deployment did not fail" })
+	if !seen {
+		t.Log("the moment between state and text was not caught")
 	}
 }
 

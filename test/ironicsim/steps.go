@@ -145,16 +145,26 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 		if touchesDisks(id) {
 			t.touchDisks(id)
 		}
-		failed := func(text string) {
-			f.fail(t, fmt.Sprintf("Node %s failed step %s: %s", t.node().UUID, pyRepr(step, true), text), true)
+		text, verbatim := t.planned(f.name), false
+		if text == "" {
+			text = t.planned(id)
 		}
-		if text := t.applyStep(step); text != "" {
-			failed(text)
+		if text == "" {
+			text, verbatim = t.applyStep(step)
+		}
+		if text != "" && !verbatim {
+			text = fmt.Sprintf("Node %s failed step %s: %s", t.node().UUID, pyRepr(step, true), text)
+		}
+		if text != "" {
+			f.fail(t, text, true)
+			if verbatim && !t.s.opts.WithoutDefects && t.s.minor < fsm.Ironic32 {
+				f.endTwice(t)
+			}
 			return
 		}
 		if outOfBand(t.node(), step) && bootsRamdisk(t.node()) {
 			if err := t.powerAction(fsm.Reboot, 0); err != nil {
-				failed(err.Error())
+				f.fail(t, fmt.Sprintf("Node %s failed step %s: %v", t.node().UUID, pyRepr(step, true), err), true)
 				return
 			}
 			f.wait(t, func(t *task) {
@@ -167,6 +177,18 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 	}
 	t.updateCache()
 	f.done(t)
+}
+
+// endTwice is a defect of Ironic 29.0: a step that notices itself that it has failed moves the node to the failed state
+// and returns as if it had succeeded, so that the flow ends once more. What ends cleaning is the event with which
+// a user leaves clean failed. Service cannot end a second time, and only maintenance_reason still says what went wrong.
+func (f *stepFlow) endTwice(t *task) {
+	if f == cleaning {
+		t.event("manage")
+		return
+	}
+	const text = "Unexpected error when processing next service step. InvalidState: Can not transition from state 'service failed' on event 'done' (no defined transition)"
+	t.explain("servicing", text, func(n *node) { n.LastError = text })
 }
 
 // abortedAfter aborts if that was asked for while a step ran that cannot be aborted. After the last step it is too
@@ -186,26 +208,28 @@ func (f *stepFlow) abortedAfter(t *task, left []any) bool {
 	return true
 }
 
-// applyStep executes a step of the BMC or of RAID. It returns what went wrong.
-func (t *task) applyStep(step map[string]any) string {
+// applyStep executes a step of the BMC or of RAID. It returns what went wrong, and whether Ironic shows that without
+// naming the step.
+func (t *task) applyStep(step map[string]any) (text string, verbatim bool) {
 	args, _ := step["args"].(map[string]any)
 	name, _ := step["step"].(string)
 	if target, reserved := reservedSteps[name]; reserved {
 		if target == fsm.PowerOn && t.node().PowerState == fsm.PowerOn {
-			return ""
+			return "", false
 		}
 		if err := t.powerAction(target, 0); err != nil {
-			return err.Error()
+			return err.Error(), false
 		}
-		return ""
+		return "", false
 	}
 	switch step["interface"] {
 	case "bios":
-		return t.biosStep(name, args)
+		text = t.biosStep(name, args)
+		return text, strings.HasPrefix(text, "Redfish BIOS apply_configuration step failed")
 	case "firmware":
-		return t.firmwareStep(args)
+		return t.firmwareStep(args), false
 	case "raid":
-		return t.raidStep(name, args)
+		return t.raidStep(name, args), false
 	}
-	return ""
+	return "", false
 }

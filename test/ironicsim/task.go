@@ -181,6 +181,15 @@ func (t *task) logError(eventType, text string) {
 	}
 }
 
+// planned takes the failure that FailNext asked for in this phase, if any.
+func (t *task) planned(phase string) string {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	text := t.e.failNext[phase]
+	delete(t.e.failNext, phase)
+	return text
+}
+
 // run starts the rest of the operation in a worker, which releases the lock. If
 // there is none, it undoes what the request has changed so far and answers 503.
 func (t *task) run(work func(), undo func(n *node)) error {

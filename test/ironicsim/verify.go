@@ -13,6 +13,10 @@ func (t *task) verify() {
 		return
 	}
 	n := t.node()
+	if text := t.planned("verify"); text != "" {
+		t.fail("verify", fmt.Sprintf("Failed to get power state for node %s. Error: %s", n.UUID, text), nil)
+		return
+	}
 	if err := validatePower(n); err != nil {
 		t.fail("verify", fmt.Sprintf("Failed to validate power driver interface for node %s. Error: %v", n.UUID, err), nil)
 		return
@@ -32,11 +36,15 @@ func (t *task) adopt() {
 		return
 	}
 	n := t.node()
-	if bootsISO(n) { // a node that boots from its disk needs nothing of us
+	text := t.planned("adopt")
+	if text == "" && bootsISO(n) { // a node that boots from its disk needs nothing of us
 		if err := t.s.validateBoot(n); err != nil {
-			t.fail("adoption", fmt.Sprintf("Error while attempting to adopt node %s: %v.", n.UUID, err), nil)
-			return
+			text = err.Error()
 		}
+	}
+	if text != "" {
+		t.fail("adoption", fmt.Sprintf("Error while attempting to adopt node %s: %s.", n.UUID, text), nil)
+		return
 	}
 	t.done(nil)
 }
