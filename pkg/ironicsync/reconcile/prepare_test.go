@@ -134,7 +134,7 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 			},
 			expect: func(t *testing.T, w *world) {
 				p := w.host().Status.Record.Preparation
-				if p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
+				if p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "it is not known whether it was carried out") {
 					t.Errorf("the preparation is %+v", p)
 				}
 				if w.cleans() != 1 {
