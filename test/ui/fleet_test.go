@@ -167,6 +167,24 @@ func TestThousandHosts(t *testing.T) {
 	b.noComplaints()
 }
 
+// TestCraftedLinks: addresses that nobody's page has written show the list.
+func TestCraftedLinks(t *testing.T) {
+	t.Parallel()
+	server, _ := newPage(t, http.NotFound)
+	show(t, server, fleetOf(3))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "3 hosts")
+	for _, crafted := range []string{"#/host/%", "#/%E0%A4%A/a", "#/?sort=__proto__", "#/?sort=constructor&show=__proto__"} {
+		eval[bool](b, `location.hash = "#/add", true`)
+		b.wait("h2", "Add")
+		eval[bool](b, fmt.Sprintf(`location.hash = %q, true`, crafted))
+		b.wait(".counts", "3 hosts")
+		b.wait("tbody", "rack1-u03")
+	}
+	b.noComplaints()
+}
+
 // accessible asserts that all that can be used has a name, and that texts can be read, in both schemes.
 func (b *tab) accessible() {
 	b.t.Helper()

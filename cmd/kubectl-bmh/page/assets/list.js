@@ -49,7 +49,7 @@ export const hostLink = (row) => `#/host/${encodeURIComponent(row.namespace)}/${
 
 export function showList({ main, fleet, title }, query) {
   title("List");
-  const view = { text: query.get("q") ?? "", show: query.get("show") ?? "all", sort: query.get("sort") in sorts ? query.get("sort") : "name", reverse: query.has("reverse"), limit: pageSize };
+  const view = { text: query.get("q") ?? "", show: query.get("show") ?? "all", sort: Object.hasOwn(sorts, query.get("sort")) ? query.get("sort") : "name", reverse: query.has("reverse"), limit: pageSize };
   const selected = new Set();
   const lines = new Map();
   let visible = [];

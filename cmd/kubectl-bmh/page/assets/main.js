@@ -12,11 +12,20 @@ const fleet = new Fleet();
 let leave = () => {};
 let shown = null;
 
+// parts decodes the parts of a path. One that was written by hand and cannot be decoded has none, which shows the list.
+function parts(path) {
+  try {
+    return path.split("/").slice(1).map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
+
 // route shows the view that the address names: #/, #/add, #/host/NAMESPACE/NAME or
 // #/console/NAMESPACE/NAME.
 function route() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
-  const [view, namespace, name] = path.split("/").slice(1).map(decodeURIComponent);
+  const [view, namespace, name] = parts(path);
   // The list changes its own query as the user filters.
   if (path === shown) return;
   const isFirst = shown === null;
