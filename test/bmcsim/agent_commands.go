@@ -134,7 +134,7 @@ func (a *agent) runStep(ctx context.Context, kind, name string, args, instance, 
 	m.mu.Lock()
 	m.steps = append(m.steps, kind+" "+name)
 	m.mu.Unlock()
-	if message, fails := m.fault(map[string]Fault{"clean": CleanStepFails, "deploy": DeployStepFails, "service": ServiceStepFails}[kind]); fails {
+	if message, fails := m.fault(map[string]Fault{"clean": CleanStepFails, "deploy": DeployStepFails}[kind]); fails {
 		return nil, errors.New(message)
 	}
 	switch {

@@ -4,8 +4,7 @@
 // it "writes" images, which means that it records what tests need to know about them.
 //
 // The BMC of each machine has its own port on 127.0.0.1, as each real BMC has its own address. All
-// ramdisks, the files that Ironic fetches, and the admin endpoint share one more port. Close stops
-// everything.
+// ramdisks, and the files that Ironic fetches, share one more port. Close stops everything.
 //
 // Only the fields, paths and error messages are implemented that Ironic 21.4 to 39.0 and sushy, its
 // Redfish library, use.

@@ -1,7 +1,5 @@
 package bmcsim
 
-import "slices"
-
 // Fault is a simulated defect of a machine. It lasts until ClearFault.
 type Fault string
 
@@ -29,8 +27,6 @@ const (
 	CleanStepFails Fault = "clean-step-fails"
 	// CleanStepHangs makes every in-band step of cleaning wait.
 	CleanStepHangs Fault = "clean-step-hangs"
-	// ServiceStepFails makes every in-band step of servicing fail.
-	ServiceStepFails Fault = "service-step-fails"
 	// LoseBIOSChanges makes the BIOS accept changes of settings and forget them at the next boot.
 	LoseBIOSChanges Fault = "lose-bios-changes"
 	// RefuseVolumes makes the RAID controller refuse to create volumes.
@@ -49,12 +45,6 @@ const (
 	RefuseMedia Fault = "refuse-media"
 )
 
-var allFaults = []Fault{
-	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
-	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, CleanStepHangs, ServiceStepFails,
-	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts, RefuseMedia,
-}
-
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an
 // empty message is replaced by a default.
 func (m *Machine) SetFault(f Fault, message string) error {
@@ -69,22 +59,15 @@ func (m *Machine) SetFault(f Fault, message string) error {
 
 // ClearFault removes faults from a machine; without arguments, it removes all of them.
 func (m *Machine) ClearFault(faults ...Fault) error {
-	if len(faults) == 0 {
-		faults = allFaults
-	}
 	m.mu.Lock()
 	for _, f := range faults {
 		delete(m.faults, f)
 	}
+	if len(faults) == 0 {
+		clear(m.faults)
+	}
 	m.mu.Unlock()
 	return m.bmc.apply()
-}
-
-// Faults returns the faults that a machine currently has.
-func (m *Machine) Faults() []Fault {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(allFaults), func(f Fault) bool { return !m.faulty(f) })
 }
 
 // faulty reports whether the machine has a fault. m.mu must be held.

@@ -81,12 +81,8 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 	}
 	m.leds = map[string]string{m.SystemID(): "Off", chassisPath(m): "Off"}
 	m.disks = disksInUse(m.hardware)
-	port := 0
-	if s.options.FirstBMCPort != 0 {
-		port = s.options.FirstBMCPort + index
-	}
 	var err error
-	m.bmc, err = startBMC(m, port)
+	m.bmc, err = startBMC(m)
 	return m, err
 }
 

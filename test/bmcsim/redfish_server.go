@@ -29,9 +29,8 @@ type bmc struct {
 	sessions map[string]bool
 }
 
-// startBMC starts a BMC on a port of 127.0.0.1; 0 means any free port.
-func startBMC(m *Machine, port int) (*bmc, error) {
-	listener, err := listen(port)
+func startBMC(m *Machine) (*bmc, error) {
+	listener, err := listen(0)
 	if err != nil {
 		return nil, fmt.Errorf("BMC of %s: %w", m.name, err)
 	}

@@ -36,11 +36,6 @@ type Options struct {
 	// DeploySteps are additional in-band steps that the ramdisk offers for the deploy interface
 	// custom-agent. Each execution counts as writing an image.
 	DeploySteps []string
-	// Port is the port of the ramdisks, the files and the admin endpoint; 0 means any free port.
-	Port int
-	// FirstBMCPort is the port of the first machine's BMC. The others use the following ports. 0 means any
-	// free ports.
-	FirstBMCPort int
 }
 
 // Sim is a set of simulated machines.
@@ -78,7 +73,7 @@ func Start(options Options) (*Sim, error) {
 	if options.Heartbeat <= 0 {
 		options.Heartbeat = time.Second
 	}
-	listener, err := listen(options.Port)
+	listener, err := listen(0)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +131,14 @@ func (s *Sim) machine(name string) *Machine {
 	return nil
 }
 
-// URL returns the base URL of the ramdisks, the files and the admin endpoint.
-func (s *Sim) URL() string { return s.url }
+// routes returns a handler for everything except the BMCs.
+func (s *Sim) routes() http.Handler {
+	mux := http.NewServeMux()
+	s.agentRoutes(mux)
+	mux.Handle("GET /files/{name}", s.files)
+	mux.HandleFunc("GET /firmware/{component}/{version}", firmwareImage)
+	return mux
+}
 
 // Close stops all machines.
 func (s *Sim) Close() error {
@@ -191,6 +192,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// listen listens on a port of 127.0.0.1; 0 means any free port.
 func listen(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

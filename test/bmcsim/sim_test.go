@@ -331,41 +331,6 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestAdmin(t *testing.T) {
-	sim := start(t, bmcsim.Options{Machines: 1})
-	admin := func(method, path, body string) (int, string) {
-		t.Helper()
-		request, _ := http.NewRequestWithContext(t.Context(), method, sim.URL()+path, strings.NewReader(body))
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		content, _ := io.ReadAll(response.Body)
-		return response.StatusCode, string(content)
-	}
-	for _, step := range []struct {
-		method, path, body string
-		code               int
-		text               string
-	}{
-		{"POST", "/machines", "", 201, `"name":"machine-1"`},
-		{"GET", "/machines", "", 200, `"bootMACAddress":"52:54:00:00:01:01"`},
-		{"PUT", "/machines/machine-1/power", "On\n", 200, `"power":"On"`},
-		{"PUT", "/machines/machine-1/power", "Maybe", 400, "Maybe"},
-		{"PUT", "/machines/machine-1/faults/wrong-password", "", 200, `"faults":["wrong-password"]`},
-		{"DELETE", "/machines/machine-1/faults/wrong-password", "", 200, `"faults":[]`},
-		{"PUT", "/machines/machine-1/faults/nonsense", "", 400, "nonsense"},
-		{"GET", "/machines/machine-2", "", 404, "no such machine"},
-		{"GET", "/files/" + bmcsim.ImageFile, "", 200, "bmcsim"},
-		{"GET", "/files/none", "", 404, ""},
-	} {
-		if code, text := admin(step.method, step.path, step.body); code != step.code || !strings.Contains(text, step.text) {
-			t.Errorf("%s %s: %d %s", step.method, step.path, code, text)
-		}
-	}
-}
-
 // TestRamdisk checks that a ramdisk calls Ironic until its node is found, and that its agent answers only
 // while it is running.
 func TestRamdisk(t *testing.T) {
