@@ -25,6 +25,8 @@ var watchCache = true
 // the others, it is of no importance where the server reads: they are about admission, printing, or what clients do
 // with an object of their own.
 var seesCache = map[string]bool{
+	"admission_copies_test.go":    false,
+	"admission_down_test.go":      false,
 	"admission_policy_test.go":    false,
 	"admission_webhook_test.go":   false,
 	"attachments_test.go":         true, // lists of hosts decide about a deletion
@@ -53,6 +55,7 @@ var seesCache = map[string]bool{
 	"kubectl_wait_test.go":        true,
 	"kubectl_write_test.go":       false,
 	"ownership_test.go":           false, // the garbage collector's informers are those of clientgo_informer_test.go
+	"quota_kinds_test.go":         false,
 	"quota_test.go":               false, // so are those of the quota controller
 	"runtime_client_test.go":      true,
 	"runtime_manager_test.go":     true,
