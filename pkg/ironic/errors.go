@@ -274,6 +274,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 	var cert *tls.CertificateVerificationError
 	var alert tls.AlertError
 	var record tls.RecordHeaderError
+	var tooLong *http.MaxBytesError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		e.Class, e.Reason = ClassTimeout, "no answer within "+RoundForPeople(waited)
@@ -289,6 +290,8 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 		e.Class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
 	case errors.As(err, &alert), errors.As(err, &record):
 		e.Class, e.Reason = "tls", "TLS: "+err.Error()
+	case errors.As(err, &tooLong):
+		e.Class, e.Reason = "other", "the answer is longer than any of Ironic's"
 	default:
 		e.Class, e.Reason = "other", err.Error()
 	}

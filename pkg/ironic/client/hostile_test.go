@@ -122,23 +122,6 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
-// Half of a list must not be taken for the whole.
-func TestLimitedBody(t *testing.T) {
-	for _, test := range []struct {
-		length, limit int
-		fits          bool
-	}{{0, 0, true}, {1, 0, false}, {10, 10, true}, {11, 10, false}, {5000, 4999, false}, {5000, 5000, true}} {
-		body := &limitedBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", test.length))), left: int64(test.limit)}
-		content, err := io.ReadAll(body)
-		if (err == nil) != test.fits || len(content) != min(test.length, test.limit) {
-			t.Errorf("%+v: %d bytes, %v", test, len(content), err)
-		}
-		if n, err := body.Read(make([]byte, 10)); n != 0 || err == nil {
-			t.Errorf("%+v: %d bytes after the end, %v", test, n, err)
-		}
-	}
-}
-
 func TestProxyVariablesAreIgnored(t *testing.T) {
 	c := newClient(t, Config{Endpoint: "https://ironic.example.com"})
 	if c.transport.current.Proxy != nil {

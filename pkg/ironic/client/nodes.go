@@ -144,7 +144,7 @@ func (c *Client) readPage(ctx context.Context, op, text string, limit int, query
 			build: func(features ironic.Features) (url.Values, any, error) { return query(features, limit), nil, nil },
 			into:  &page,
 		})
-		if limit == 1 || !errors.Is(err, errAnswerTooLong) {
+		if tooLong := (*http.MaxBytesError)(nil); limit == 1 || !errors.As(err, &tooLong) {
 			return page, limit, err
 		}
 		limit = max(limit/10, 1)

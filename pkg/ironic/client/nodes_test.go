@@ -140,6 +140,8 @@ func TestLongNodes(t *testing.T) {
 	client.transport.maxAnswer = long
 	if all, err := client.ListNodes(t.Context()); err == nil {
 		t.Errorf("%d nodes were listed, and half of one was taken for the whole", len(all))
+	} else if reason := ironic.ReasonOf(err); reason != "the answer is longer than any of Ironic's" {
+		t.Errorf("the reason is %q", reason)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -60,33 +59,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		limit = t.maxErrorAnswer
 	}
-	resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit}
+	// What is beyond the limit is an error, so that half of an answer is not taken for the whole. The bytes of a compressed
+	// answer count as they are after decompression, which http.Transport does.
+	resp.Body = http.MaxBytesReader(nil, resp.Body, limit)
 	return resp, nil
-}
-
-// limitedBody is a body of which only so many bytes can be read. The bytes of a compressed one
-// count as they are after decompression, which http.Transport does.
-type limitedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-var errAnswerTooLong = errors.New("the answer is longer than any of Ironic's")
-
-// Read implements io.Reader. What is beyond the limit is an error, so that half of an answer is not
-// taken for the whole.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errAnswerTooLong
-	}
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return n - 1, errAnswerTooLong
-	}
-	return n, err
 }
 
 // CloseIdleConnections closes the connections that are not in use.
