@@ -4,7 +4,6 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -36,8 +35,8 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 
 // RemoveFinalizer removes a finalizer, which completes a deletion if it was the last one. It
 // does nothing if the object does not exist.
-func (d *HardwareData) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
-	err := d.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { controllerutil.RemoveFinalizer(existing, finalizer) })
+func (r *Records) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
+	err := r.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { metal3.RemoveFinalizer(existing, finalizer) })
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
@@ -55,7 +54,7 @@ type Store[T Object] interface {
 // AddFinalizer returns obj with a finalizer, which it records unless obj has it already.
 func AddFinalizer[T Object](ctx context.Context, store Updater[T], obj T, finalizer string) (T, error) {
 	updated := obj.DeepCopyObject().(T)
-	if !controllerutil.AddFinalizer(updated, finalizer) {
+	if !metal3.AddFinalizer(updated, finalizer) {
 		return obj, nil
 	}
 	return store.Update(ctx, updated)
@@ -64,7 +63,7 @@ func AddFinalizer[T Object](ctx context.Context, store Updater[T], obj T, finali
 // RemoveFinalizer removes a finalizer from obj. It is not an error if obj does not exist any more.
 func RemoveFinalizer[T Object](ctx context.Context, store Updater[T], obj T, finalizer string) error {
 	updated := obj.DeepCopyObject().(T)
-	if !controllerutil.RemoveFinalizer(updated, finalizer) {
+	if !metal3.RemoveFinalizer(updated, finalizer) {
 		return nil
 	}
 	_, err := store.Update(ctx, updated)

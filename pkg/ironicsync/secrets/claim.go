@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -105,7 +104,7 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 			sec.OwnerReferences = slices.DeleteFunc(sec.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
 			return len(sec.OwnerReferences) < n
 		}
-		return controllerutil.RemoveFinalizer(sec, metal3.SecretFinalizer)
+		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -124,7 +123,7 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 // removeFinalizer has a Secret go as soon as it is deleted.
 func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) error {
 	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
-		return controllerutil.RemoveFinalizer(sec, metal3.SecretFinalizer)
+		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -201,7 +200,7 @@ func (s *Secrets) claim(secret *corev1.Secret, host *metal3.BareMetalHost, own b
 	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() || s.isLettingGo(secret.Namespace) {
 		return changed
 	}
-	if controllerutil.AddFinalizer(secret, metal3.SecretFinalizer) {
+	if metal3.AddFinalizer(secret, metal3.SecretFinalizer) {
 		changed = true
 	}
 	if own && !metal3.IsOwnedBy(secret, host) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -57,7 +56,7 @@ func (s *Secrets) releaseGone(ctx context.Context, found *metav1.PartialObjectMe
 		owners := len(secret.OwnerReferences)
 		secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, isGone)
 		if !slices.ContainsFunc(secret.OwnerReferences, isHost) {
-			controllerutil.RemoveFinalizer(secret, metal3.SecretFinalizer)
+			metal3.RemoveFinalizer(secret, metal3.SecretFinalizer)
 		}
 		changed = len(secret.OwnerReferences) < owners
 		return changed

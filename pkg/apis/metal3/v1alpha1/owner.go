@@ -17,3 +17,20 @@ func NewOwnerReference(kind string, owner metav1.Object) metav1.OwnerReference {
 func IsOwnedBy(obj, owner metav1.Object) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() })
 }
+
+// AddFinalizer adds a finalizer to obj, and reports whether obj did not have it.
+func AddFinalizer(obj metav1.Object, finalizer string) (added bool) {
+	if slices.Contains(obj.GetFinalizers(), finalizer) {
+		return false
+	}
+	obj.SetFinalizers(append(obj.GetFinalizers(), finalizer))
+	return true
+}
+
+// RemoveFinalizer removes a finalizer from obj, and reports whether obj had it.
+func RemoveFinalizer(obj metav1.Object, finalizer string) (removed bool) {
+	finalizers := obj.GetFinalizers()
+	kept := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == finalizer })
+	obj.SetFinalizers(kept)
+	return len(kept) < len(finalizers)
+}

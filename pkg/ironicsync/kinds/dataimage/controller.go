@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -185,12 +184,12 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 
 // adopt sets the finalizer and the owner, so that the image goes with its host.
 func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *metal3.BareMetalHost) error {
-	if controllerutil.ContainsFinalizer(image, metal3.DataImageFinalizer) && metal3.IsOwnedBy(image, host) {
+	if slices.Contains(image.Finalizers, metal3.DataImageFinalizer) && metal3.IsOwnedBy(image, host) {
 		return nil
 	}
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	updated := image.DeepCopy()
-	controllerutil.AddFinalizer(updated, metal3.DataImageFinalizer)
+	metal3.AddFinalizer(updated, metal3.DataImageFinalizer)
 	updated.OwnerReferences = append(slices.DeleteFunc(updated.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return r.Kind == owner.Kind && r.Name == owner.Name // of an earlier host with the same name
 	}), owner)
@@ -200,8 +199,8 @@ func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *m
 
 // delete lets the image go as soon as it is not in the drive of its host.
 func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *metal3.BareMetalHost) (time.Duration, error) {
-	if !controllerutil.ContainsFinalizer(image, metal3.DataImageFinalizer) {
-		return 0, nil // another controller's finalizer keeps it
+	if !slices.Contains(image.Finalizers, metal3.DataImageFinalizer) {
+		return 0, nil // somebody else's finalizer keeps it
 	}
 	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
 		return 0, c.release(ctx, image)

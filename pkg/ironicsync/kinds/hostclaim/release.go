@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -21,8 +20,8 @@ import (
 
 // release gives the hosts of a claim back that is being deleted, and lets the claim go.
 func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error {
-	if !controllerutil.ContainsFinalizer(claim, metal3.HostClaimFinalizer) {
-		return nil // another controller's finalizer keeps it
+	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
+		return nil // somebody else's finalizer keeps it
 	}
 	hosts, err := c.allHostsOf(ctx, claim)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -144,7 +143,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 
 // isReleased reports whether nothing of a host that is being deleted is left in Ironic.
 func isReleased(host *metal3.BareMetalHost) bool {
-	return !host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, metal3.BareMetalHostFinalizer)
+	return !host.DeletionTimestamp.IsZero() && !slices.Contains(host.Finalizers, metal3.BareMetalHostFinalizer)
 }
 
 // request creates the image of a host, or brings it up to date. An image that is being deleted stays as it
@@ -161,7 +160,7 @@ func (c *Controller) request(ctx context.Context, image *metal3.PreprovisioningI
 	for key, value := range host.Labels { // builders choose their images by them
 		metav1.SetMetaDataLabel(&wanted.ObjectMeta, key, value)
 	}
-	controllerutil.AddFinalizer(wanted, metal3.PreprovisioningImageInUseFinalizer)
+	metal3.AddFinalizer(wanted, metal3.PreprovisioningImageInUseFinalizer)
 	if !metav1.IsControlledBy(wanted, host) {
 		// The owner may be an earlier host with the same name.
 		wanted.OwnerReferences = append(slices.DeleteFunc(wanted.OwnerReferences, func(r metav1.OwnerReference) bool {
@@ -189,7 +188,7 @@ func (c *Controller) release(ctx context.Context, image *metal3.PreprovisioningI
 // is being deleted.
 func (c *Controller) removeFinalizer(ctx context.Context, image *metal3.PreprovisioningImage, finalizer string) (*metal3.PreprovisioningImage, error) {
 	updated := image.DeepCopy()
-	if !controllerutil.RemoveFinalizer(updated, finalizer) {
+	if !metal3.RemoveFinalizer(updated, finalizer) {
 		return image, nil
 	}
 	gone := !updated.DeletionTimestamp.IsZero() && len(updated.Finalizers) == 0

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
@@ -51,7 +50,7 @@ func verdictOn(host *metal3.BareMetalHost, image *metal3.PreprovisioningImage, n
 		return wait("is not that of this host yet")
 	case !equality.Semantic.DeepEqual(image.Spec, specFor(host)):
 		return wait("is about to be changed")
-	case !image.DeletionTimestamp.IsZero() && (image.Status.ImageURL == "" || !controllerutil.ContainsFinalizer(image, metal3.PreprovisioningImageInUseFinalizer)):
+	case !image.DeletionTimestamp.IsZero() && (image.Status.ImageURL == "" || !slices.Contains(image.Finalizers, metal3.PreprovisioningImageInUseFinalizer)):
 		return wait("is being deleted")
 	}
 	status := &image.Status

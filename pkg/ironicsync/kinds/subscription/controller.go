@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -146,7 +145,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case !subscription.DeletionTimestamp.IsZero():
 		return 0, c.delete(ctx, subscription, host)
-	case !controllerutil.ContainsFinalizer(subscription, metal3.BMCEventSubscriptionFinalizer):
+	case !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer):
 		_, err := kinds.AddFinalizer(ctx, c.Subscriptions, subscription, metal3.BMCEventSubscriptionFinalizer)
 		return 0, kinds.IgnoreNotFound(err) // the change requeues it
 	case host == nil:
@@ -264,8 +263,8 @@ func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.T
 // delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host or
 // a node that is gone, or may not be the host's.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
-	if !controllerutil.ContainsFinalizer(subscription, metal3.BMCEventSubscriptionFinalizer) {
-		return nil // another controller's finalizer keeps it
+	if !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer) {
+		return nil // somebody else's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
 	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
