@@ -12,12 +12,13 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // deployments takes the steps that change what is deployed on a machine, and the plain transitions.
 type deployments struct {
 	ironic  Ironic
-	secrets Secrets
+	secrets *secrets.Secrets
 	images  destination.Policy
 
 	asker *asker

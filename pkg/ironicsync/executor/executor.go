@@ -61,14 +61,6 @@ type Claims interface {
 	HasBMCToItself(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
 }
 
-// Secrets has the Secrets that hosts name.
-type Secrets interface {
-	Exists(ctx context.Context, namespace, name string) (bool, error)
-	Data(ctx context.Context, namespace, name string) (secrets.Data, error)
-	// Release ends the host's ownership of a Secret.
-	Release(ctx context.Context, host *metal3.BareMetalHost, name string) error
-}
-
 // Deps are what an Executor works with.
 type Deps struct {
 	// Name is that of the IronicInstance; empty for the Ironic of the server's flags.
@@ -81,7 +73,7 @@ type Deps struct {
 	Claims    Claims
 	// Destinations are the Ironics to which hosts can be moved.
 	Destinations Destinations
-	Secrets      Secrets
+	Secrets      *secrets.Secrets
 	Hardware     HardwareStore
 	// DataImages is nil if no host has a virtual drive.
 	DataImages DataImages

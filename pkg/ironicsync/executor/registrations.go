@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // registrations takes the steps that register a host in Ironic.
@@ -11,7 +12,7 @@ type registrations struct {
 	*settler
 	registrar Registrar
 	claims    Claims
-	secrets   Secrets
+	secrets   *secrets.Secrets
 }
 
 // reportUnlessSecretExists reports what keeps the host from being registered, unless

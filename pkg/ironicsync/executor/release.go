@@ -7,12 +7,13 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // releases takes the last step for a host that is being deleted.
 type releases struct {
 	hosts    Hosts
-	secrets  Secrets
+	secrets  *secrets.Secrets
 	hardware HardwareStore
 }
 

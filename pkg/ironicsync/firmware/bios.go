@@ -27,7 +27,7 @@ type SettingsKeeper struct {
 }
 
 // NewSettingsKeeper returns a SettingsKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.Clock) *SettingsKeeper {
+func NewSettingsKeeper(objects Objects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.Clock) *SettingsKeeper {
 	schemas := schemas{stored}
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
 		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: newSharedLists[ironic.BIOSSetting]("BIOS settings", c)}, objects: objects, clock: c,

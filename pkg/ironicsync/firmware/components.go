@@ -23,7 +23,7 @@ type ComponentIronic interface {
 type ComponentKeeper = Keeper[*metal3.HostFirmwareComponents]
 
 // NewComponentKeeper returns a ComponentKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewComponentKeeper(objects WatchedObjects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.Clock) *ComponentKeeper {
+func NewComponentKeeper(objects Objects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.Clock) *ComponentKeeper {
 	return &ComponentKeeper{kind: &components{ironicOf: ironicOf, lists: newSharedLists[ironic.FirmwareComponent]("firmware components", c)}, objects: objects, clock: c}
 }
 

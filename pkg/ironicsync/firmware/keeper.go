@@ -26,18 +26,13 @@ type Object interface {
 
 // Objects gives access to the recorded objects of a kind, without the API.
 type Objects[T Object] interface {
+	listerWatcher
 	Get(ctx context.Context, namespace, name string) (T, error)
 	Create(ctx context.Context, obj T) (T, error)
 	// Update writes metadata and spec, and UpdateStatus the status. The error is a Conflict if the
 	// object has been written since its resourceVersion.
 	Update(ctx context.Context, obj T) (T, error)
 	UpdateStatus(ctx context.Context, obj T) (T, error)
-}
-
-// WatchedObjects are Objects that can be listed and watched, too.
-type WatchedObjects[T Object] interface {
-	Objects[T]
-	listerWatcher
 }
 
 // listerWatcher lists and watches the recorded objects of a kind.
@@ -79,7 +74,7 @@ type kind[T Object] interface {
 // Keeper keeps the objects of a kind, of which each host has one, of its name.
 type Keeper[T Object] struct {
 	kind    kind[T]
-	objects WatchedObjects[T]
+	objects Objects[T]
 	clock   clock.Clock
 }
 

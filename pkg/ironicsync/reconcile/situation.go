@@ -18,7 +18,7 @@ import (
 type inputs struct {
 	secrets  *secrets.Secrets
 	hardware hardwareReader
-	firmware hostSettings
+	firmware *firmware.Watch
 	images   *registrar.Registrar
 	claims   *registrar.Claims
 	queue    *Queue
@@ -28,11 +28,6 @@ type inputs struct {
 	// settingsDigest tells the settings apart that nodes are registered with; see registrar.DigestFor.
 	settingsDigest string
 	clock          clock.PassiveClock
-}
-
-// hostSettings knows the BIOS settings and the firmware of hosts, as far as they matter.
-type hostSettings interface {
-	SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (firmware.HostSettings, error)
 }
 
 // hardwareReader reads HardwareData.

@@ -28,16 +28,6 @@ type Ironic interface {
 	CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)
 }
 
-// Secrets has the Secrets that hosts name.
-type Secrets interface {
-	// Claim returns the credentials of the host's BMC, and makes the host an owner of their Secret.
-	Claim(ctx context.Context, host *metal3.BareMetalHost) (secrets.Credentials, error)
-	// Release undoes what Claim has done to a Secret.
-	Release(ctx context.Context, host *metal3.BareMetalHost, name string) error
-	Data(ctx context.Context, namespace, name string) (secrets.Data, error)
-	NetworkVersion(host *metal3.BareMetalHost) string
-}
-
 // Settings are the operator's choices on how hosts are registered.
 type Settings struct {
 	// BMCs and Images are the addresses of BMCs and of ramdisk images to which users may have Ironic
@@ -63,7 +53,7 @@ type Deps struct {
 	Name     string
 	Hosts    recorder.Hosts
 	Ironic   Ironic
-	Secrets  Secrets
+	Secrets  *secrets.Secrets
 	Recorder *recorder.Recorder
 	Claims   *Claims
 	// HostImages is nil if all hosts boot the images of the settings.

@@ -44,7 +44,7 @@ type requirements struct {
 	ironic interface {
 		Features(ctx context.Context) (ironic.Features, error)
 	}
-	secrets  Secrets
+	secrets  *secrets.Secrets
 	images   HostImages
 	settings Settings
 }
