@@ -75,12 +75,6 @@ const requestedBy = "Requested by "
 // RequestedMaintenance returns the reason to give Ironic for the maintenance that a user requests.
 func RequestedMaintenance(user, reason string) string { return requestedBy + user + ": " + reason }
 
-// IsMaintenanceRequested reports whether the node is in maintenance because a person has requested
-// it. Ironic keeps this reason if a step fails meanwhile, which is a fault that would have put the node
-// into maintenance.
-func (n *Node) IsMaintenanceRequested() bool {
-	return n.Maintenance && IsRequestedMaintenance(n.MaintenanceReason)
-}
-
-// IsRequestedMaintenance reports whether the reason of a maintenance is one of RequestedMaintenance.
+// IsRequestedMaintenance tells whether the reason of a maintenance is one of RequestedMaintenance. Ironic keeps it if a step fails
+// meanwhile, which is a fault that would have put the node into maintenance.
 func IsRequestedMaintenance(reason string) bool { return strings.HasPrefix(reason, requestedBy) }

@@ -74,7 +74,7 @@ func (c *capm3) labelSecret(host *metal3.BareMetalHost, cluster string) {
 	c.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var secret corev1.Secret
-		if err := c.client.Get(c.ctx, host.CredentialsKey(), &secret); err != nil {
+		if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName}, &secret); err != nil {
 			return err
 		}
 		if secret.Labels[clusterNameLabel] == cluster {

@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 )
 
-// SecretSuffix follows the name of a host in the name of its Secret.
-const SecretSuffix = "-bmc-secret"
+// secretSuffix follows the name of a host in the name of its Secret.
+const secretSuffix = "-bmc-secret"
 
 // Objects are what is created for a machine.
 type Objects struct {
@@ -75,7 +75,7 @@ func prepare(e Entry, common Credentials, passwords PasswordReader) (Objects, er
 	if e.Spec.BMC.CredentialsName == "" {
 		username, password, err := credentialsOf(e, common, passwords)
 		errs = append(errs, err)
-		o.Host.Spec.BMC.CredentialsName = e.Name + SecretSuffix
+		o.Host.Spec.BMC.CredentialsName = e.Name + secretSuffix
 		o.Secrets = append(o.Secrets, newSecret(e, username, password))
 	} else if e.Username != "" || e.Password != "" || e.PasswordFile != "" {
 		errs = append(errs, errors.New("credentialsName names a Secret that exists: user name and password contradict it"))
@@ -133,7 +133,7 @@ func newSecret(e Entry, username, password string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: e.Namespace, Name: e.Name + SecretSuffix, Labels: map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue},
+			Namespace: e.Namespace, Name: e.Name + secretSuffix, Labels: map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{metal3.SecretUsernameKey: []byte(username), metal3.SecretPasswordKey: []byte(password)},

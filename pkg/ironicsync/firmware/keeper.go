@@ -81,9 +81,9 @@ type Keeper[T Object] struct {
 // maxRaces bounds how often an object is written anew because another replica or host has written it.
 const maxRaces = 10
 
-// EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
-// its owner. Ironic is not asked for its contents. It reports whether the object exists.
-func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
+// ensureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
+// its owner. Ironic is not asked for its contents. It tells whether the object exists.
+func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
@@ -108,7 +108,7 @@ func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost
 // Ensure creates the object of a host if it does not exist, makes the host its owner, and refreshes it. It
 // returns nil if Ironic does not support such objects.
 func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
-	if exists, err := k.EnsureExists(ctx, host); err != nil || !exists {
+	if exists, err := k.ensureExists(ctx, host); err != nil || !exists {
 		return none, err
 	}
 	return k.Refresh(ctx, host)
@@ -170,7 +170,7 @@ func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error
 
 // isDue reports whether Refresh may have something to do.
 func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
-	return Has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
+	return has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
 		!areCurrent(k.kind.conditions(recorded), recorded.GetGeneration()))
 }
 
@@ -198,9 +198,9 @@ func isChanged(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
-// Has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
+// has tells whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
 // and is neither detached nor being deleted.
-func Has(host *metal3.BareMetalHost) bool {
+func has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
 		host.DeletionTimestamp.IsZero() && !metal3.IsPaused(host) && host.Status.OperationalStatus != metal3.OperationalStatusDetached

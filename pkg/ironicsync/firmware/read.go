@@ -80,7 +80,7 @@ func refreshOne[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 		return stale
 	case err != nil:
 		return errors.Join(stale, err)
-	case !Has(host):
+	case !has(host):
 		return stale
 	}
 	return errors.Join(stale, refresh(ctx, r.Timeout(host.Status.Record.Ironic), keeper, host))

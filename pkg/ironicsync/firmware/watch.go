@@ -256,15 +256,15 @@ func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy 
 	if exists && (recorded.GetGeneration() > 1 || isRequested) {
 		generation = recorded.GetGeneration()
 	}
-	if !exists && Has(host) && kind.canHave(host) {
-		if _, err := w.keeper.EnsureExists(ctx, host); err != nil {
+	if !exists && has(host) && kind.canHave(host) {
+		if _, err := w.keeper.ensureExists(ctx, host); err != nil {
 			klog.FromContext(ctx).Error(err, "The "+kind.name()+" cannot be created")
 		}
 	}
 	isServiced := policy != nil && kind.isPermitted(policy) &&
 		mayBeServiced(host, isRequested && (w.keeper.isDue(host, recorded) || isChanged(kind.conditions(recorded))))
 	matters := isRequested && runsNothing(host) || isServiced || mustRecord
-	if !matters || !Has(host) && !isServiceOpen(host) {
+	if !matters || !has(host) && !isServiceOpen(host) {
 		return current, generation, nil
 	}
 	ensured, err := w.keeper.Ensure(ctx, host)

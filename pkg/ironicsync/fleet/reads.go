@@ -134,9 +134,9 @@ func (f *Fleet) synced(ctx context.Context) (*state, error) {
 		select {
 		case <-s.changed:
 		case <-timer.C():
-			return nil, &live.StaleError{Cause: &ironic.UnavailableError{Op: "observe", Reason: s.describe("")}, Observed: f.LastObserved()}
+			return nil, &live.StaleError{Cause: &ironic.UnavailableError{Op: "observe", Reason: s.describe("")}, Observed: f.home.Refresher.LastObserved()}
 		case <-ctx.Done():
-			return nil, &live.StaleError{Cause: ctx.Err(), Observed: f.LastObserved()}
+			return nil, &live.StaleError{Cause: ctx.Err(), Observed: f.home.Refresher.LastObserved()}
 		}
 	}
 }
@@ -199,9 +199,6 @@ func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
 	_, err := f.ReadHost(ctx, namespace, name)
 	return err
 }
-
-// LastObserved returns when the latest complete observation of the Ironic of the server's flags began; zero if there was none.
-func (f *Fleet) LastObserved() time.Time { return f.home.Refresher.LastObserved() }
 
 // WhyUnproven tells the user of a host why nothing may be shown of a node; see live.Refresher, as for the others below.
 func (f *Fleet) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {

@@ -124,7 +124,7 @@ func TestHardwareFromShapes(t *testing.T) {
 			fmt.Sprintf("%s %s, %d MiB", hw.SystemVendor.Manufacturer, hw.SystemVendor.ProductName, hw.RAMMebibytes),
 			fmt.Sprintf("%d %s %v MHz", hw.CPU.Count, hw.CPU.Arch, hw.CPU.ClockMegahertz),
 			fmt.Sprintf("%d of %d Gbit/s", len(hw.NIC), speed), boots,
-			fmt.Sprintf("%d %s of %d GB", len(hw.Storage), kind, size/metal3.GigaByte), marksOf(hw), unread,
+			fmt.Sprintf("%d %s of %d GB", len(hw.Storage), kind, size/1e9), marksOf(hw), unread,
 		}
 		if next := nextOfInspected(hw, unread); next != "=preparing" {
 			t.Errorf("%s: the host does not go on: %s", name, next)

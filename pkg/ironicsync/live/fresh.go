@@ -16,5 +16,5 @@ func (r *Refresher) FreshNode(ctx context.Context, namespace, name string, allow
 			return host, node, err
 		}
 	}
-	return r.ObserveAndGet(ctx, namespace, name)
+	return r.observeAndGet(ctx, namespace, name, nil)
 }

@@ -24,19 +24,13 @@ import (
 // Ironic was asked; otherwise both are read again. So an older observation never replaces a
 // newer one, with any number of replicas.
 func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) error {
-	_, _, err := r.ObserveAndGet(ctx, namespace, name)
+	_, _, err := r.observeAndGet(ctx, namespace, name, nil)
 	return IgnoreNotFound(err)
 }
 
-// ObserveAndGet does what ObserveHost does, and returns the host as it is recorded now and the
-// observed node, which is nil if there is none.
-func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
-	return r.observeAndGet(ctx, namespace, name, nil)
-}
-
-// observeAndGet reads the host from etcd and its node from Ironic, one after the other. If cached
-// is the host as it was known before the call, both are read at the same time, as far as readHost
-// allows.
+// observeAndGet does what ObserveHost does, and returns the host as it is recorded now and the observed node, which is nil if
+// there is none. The host is read from etcd and its node from Ironic, one after the other. If cached is the host as it was known
+// before the call, both are read at the same time, as far as readHost allows.
 func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (*metal3.BareMetalHost, *ironic.Node, error) {
 	for race := 0; ; race++ {
 		began := r.clock.Now()
@@ -253,7 +247,7 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 // recorded.
 func (r *Refresher) observeDue(ctx context.Context, d dueHost, readInventory bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
 	if d.readNode {
-		recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+		recorded, shown, err = r.observeAndGet(ctx, d.host.Namespace, d.host.Name, nil)
 		return recorded, shown, true, err
 	}
 	node := d.node
@@ -284,7 +278,7 @@ func (r *Refresher) observeAfterConflict(ctx context.Context, d dueHost) (record
 	if err != nil || r.index.IsRecorded(host, d.generation) {
 		return host, d.node, false, err
 	}
-	recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+	recorded, shown, err = r.observeAndGet(ctx, d.host.Namespace, d.host.Name, nil)
 	return recorded, shown, true, err
 }
 

@@ -69,7 +69,7 @@ func (r *Refresher) DiscardObservations(host types.UID) {
 	r.recent.put(host, recentObservation{began: now}, now)
 }
 
-// JustObserved returns a host and its node as ObserveAndGet does, but without asking Ironic, if
+// JustObserved returns a host and its node as observeAndGet does, but without asking Ironic, if
 // the host was observed at most maxObservationAge ago and has not been written since. Otherwise,
 // or if that observation began before the last DiscardObservations, the host is nil.
 func (r *Refresher) JustObserved(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {

@@ -200,7 +200,6 @@ const (
 // Reasons of the other conditions. Some of them are used for several conditions.
 const (
 	NotManagedReason              = "NotManaged"
-	NotManageableReason           = "NotManageable"
 	NotAvailableReason            = "NotAvailable"
 	NotProvisionedReason          = "NotProvisioned"
 	NotProgressingReason          = "NotProgressing"
