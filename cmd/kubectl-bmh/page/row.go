@@ -81,7 +81,7 @@ func toneOf(host *metal3.BareMetalHost) Tone {
 		return ToneProblem
 	case hosts.IsBusy(host):
 		return ToneBusy
-	case host.Status.Provisioning.State == metal3.StateProvisioned, host.Status.Provisioning.State == metal3.StateExternallyProvisioned:
+	case host.Status.Provisioning.State.RunsSomething():
 		return ToneRunning
 	}
 	return ToneIdle

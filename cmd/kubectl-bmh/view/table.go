@@ -96,7 +96,7 @@ func statePaint(r Row) paint {
 		return yellow
 	case hosts.IsBusy(r.Host):
 		return cyan
-	case r.Host.Status.Provisioning.State == metal3.StateProvisioned, r.Host.Status.Provisioning.State == metal3.StateExternallyProvisioned:
+	case r.Host.Status.Provisioning.State.RunsSomething():
 		return green
 	}
 	return plain

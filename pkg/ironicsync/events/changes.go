@@ -428,19 +428,13 @@ func heldBecause(status *metal3.BareMetalHostStatus) string {
 	switch {
 	case status.Record.Hold != nil:
 		return status.Record.Hold.Reason
-	case status.Record.Deployment != nil && status.Record.Deployment.Gone != nil && runsSomething(status):
+	case status.Record.Deployment != nil && status.Record.Deployment.Gone != nil && status.Provisioning.State.RunsSomething():
 		return metal3.DeploymentGoneReason // the leader is about to record it
 	}
 	return ""
 }
 
-// runsSomething reports whether what is recorded of a deployment is what the host is to run.
-func runsSomething(status *metal3.BareMetalHostStatus) bool {
-	state := status.Provisioning.State
-	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
-}
-
-// isAboutSecret reports whether the error is that the Secret with the BMC's
+// isAboutSecret tells whether the error is that the Secret with the BMC's
 // credentials is missing or incomplete.
 func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
 	if status.Record.Registration == nil {

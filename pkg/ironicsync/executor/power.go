@@ -80,8 +80,7 @@ type virtualDrive struct{ images DataImages }
 // prepare brings the virtual drive of a provisioned host in line with its DataImage before the
 // host is switched on. A host whose drive could not be changed stays off and shows why.
 func (d virtualDrive) prepare(ctx context.Context, host *metal3.BareMetalHost) error {
-	state := host.Status.Provisioning.State
-	if d.images == nil || state != metal3.StateProvisioned && state != metal3.StateExternallyProvisioned {
+	if d.images == nil || !host.Status.Provisioning.State.RunsSomething() {
 		return nil
 	}
 	ready, problem, err := d.images.BeforePowerOn(ctx, host)

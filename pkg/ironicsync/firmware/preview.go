@@ -91,9 +91,7 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 
 // policyOf returns what may be changed on the machine of a host that runs something; nil if nothing may.
 func (r *Reader) policyOf(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error) {
-	switch host.Status.Provisioning.State {
-	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-	default:
+	if !host.Status.Provisioning.State.RunsSomething() {
 		return nil, nil
 	}
 	policy, err := r.Policies.Get(ctx, host.Namespace, host.Name)

@@ -18,7 +18,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -127,7 +126,7 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 		}
 	}
 	planned := (found.BIOSSettings != nil || found.Components != nil) && runsNothing(host)
-	changed := lifecycle.RunsSomething(host) && (policy != nil || host.Status.Record.Servicing != nil)
+	changed := host.Status.Provisioning.State.RunsSomething() && (policy != nil || host.Status.Record.Servicing != nil)
 	if !planned && !changed {
 		return found, nil
 	}
@@ -310,7 +309,7 @@ func runsNothing(host *metal3.BareMetalHost) bool {
 // something. isChanged reports whether the watch knows of any. Before a host is switched on, that does not
 // suffice: the user may have written them just before.
 func mayBeServiced(host *metal3.BareMetalHost, isChanged bool) bool {
-	return lifecycle.RunsSomething(host) && (isChanged || isServiceOpen(host) || !host.Status.PoweredOn)
+	return host.Status.Provisioning.State.RunsSomething() && (isChanged || isServiceOpen(host) || !host.Status.PoweredOn)
 }
 
 // isServiceOpen reports whether a service of the host's machine has not ended. Nothing new is known of

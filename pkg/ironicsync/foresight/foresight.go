@@ -134,7 +134,7 @@ func first(host *metal3.BareMetalHost) (texts []string) {
 		return nil
 	}
 	state := host.Status.Provisioning.State
-	runs := state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
+	runs := state.RunsSomething()
 	cleaned := ", and its disks are cleaned"
 	if host.Spec.AutomatedCleaningMode == metal3.CleaningModeDisabled {
 		cleaned = ", without cleaning"

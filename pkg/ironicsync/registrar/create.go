@@ -82,8 +82,8 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 			create.InstanceUUID, create.InstanceInfo = lifecycle.InstanceUUID(host), info
 		}
 	}
-	if d := host.Status.Record.Deployment; d != nil && lifecycle.RunsSomething(host) {
-		create.InstanceUUID = d.InstanceUUID // also of what another user of Ironic has deployed
+	if d := host.Status.Record.Deployment; d != nil && host.Status.Provisioning.State.RunsSomething() {
+		create.InstanceUUID = d.InstanceUUID // also of what somebody else has deployed
 	}
 	if create.InstanceUUID == "" && host.Spec.ExternallyProvisioned && host.Status.Record.Deployment == nil {
 		create.InstanceUUID = lifecycle.AdoptedInstanceUUID(host)

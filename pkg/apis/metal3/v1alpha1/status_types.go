@@ -175,6 +175,11 @@ const (
 	StateDeleting ProvisioningState = "deleting"
 )
 
+// RunsSomething reports whether a host in this state is provisioned or externally provisioned.
+func (s ProvisioningState) RunsSomething() bool {
+	return s == StateProvisioned || s == StateExternallyProvisioned
+}
+
 // ProvisionStatus is the provisioning state of a host, and the settings that were last
 // applied to it.
 type ProvisionStatus struct {

@@ -161,7 +161,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
 // settings may be changed at a reboot only when they have been changed.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
-	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !lifecycle.RunsSomething(host) || isLeftAlone(host) {
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !host.Status.Provisioning.State.RunsSomething() || isLeftAlone(host) {
 		return false, nil
 	}
 	serviced, err := p.isServicedAtReboot(ctx, host)

@@ -21,7 +21,7 @@ type UpdatePolicyGetter interface {
 // isServicedAtReboot reports whether settings of the host, which runs something, may be changed when it
 // is switched on. The controller does that then. It does nothing for a paused host.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !lifecycle.RunsSomething(host) {
+	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !host.Status.Provisioning.State.RunsSomething() {
 		return false, nil
 	}
 	policy, err := p.policies.Get(ctx, host.Namespace, host.Name)
