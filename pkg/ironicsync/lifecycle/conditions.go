@@ -336,7 +336,7 @@ func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, ask
 		return "the image is not written again"
 	case state == metal3.StatePreparing && nodeState == ironic.Manageable && asked == ironic.TargetClean:
 		return "no clean is asked for again"
-	case isDeployedState(state) && nodeState == ironic.Active && asked == ironic.TargetService:
+	case state.RunsSomething() && nodeState == ironic.Active && asked == ironic.TargetService:
 		return "the machine is not switched on, and no service is asked for again"
 	}
 	return ""

@@ -187,8 +187,7 @@ func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 // registrationErrorType returns the error type of a failed registration. It differs for hosts
 // that are provisioned, which keep their state.
 func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
-	switch status.Provisioning.State {
-	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+	if status.Provisioning.State.RunsSomething() {
 		return metal3.ProvisionedRegistrationError
 	}
 	return metal3.RegistrationError

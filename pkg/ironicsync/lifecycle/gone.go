@@ -22,7 +22,7 @@ func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus
 	node := NodeOf(status)
 	d, state := status.Record.Deployment, node.ProvisionState
 	switch {
-	case !isDeployedState(status.Provisioning.State):
+	case !status.Provisioning.State.RunsSomething():
 	case d == nil && isUndeployedState(state): // the host has come with its status, and this server has not seen the node active
 		d = &metal3.Deployment{NodeUUID: node.UUID}
 		status.Record.Deployment = d
@@ -90,7 +90,7 @@ func isRescue(state ironic.ProvisionState) bool {
 
 // goneDeployment returns what was noticed of a host that is to run something; nil if nothing was.
 func goneDeployment(status *metal3.BareMetalHostStatus) *metal3.GoneDeployment {
-	if status.Record.Deployment == nil || !isDeployedState(status.Provisioning.State) {
+	if status.Record.Deployment == nil || !status.Provisioning.State.RunsSomething() {
 		return nil
 	}
 	return status.Record.Deployment.Gone

@@ -226,5 +226,5 @@ func UsesMachine(host *metal3.BareMetalHost) bool {
 	case metal3.StateProvisioning, metal3.StateDeprovisioning:
 		return true
 	}
-	return RunsSomething(host) || host.Status.Record.Deployment != nil
+	return host.Status.Provisioning.State.RunsSomething() || host.Status.Record.Deployment != nil
 }

@@ -316,7 +316,7 @@ func nextOfNode(s Situation) Step {
 	}
 	if node.Maintenance {
 		switch {
-		case isStepFault(node) && isDeployedState(s.Host.Status.Provisioning.State) && openService(s.Host, node) != nil:
+		case isStepFault(node) && s.Host.Status.Provisioning.State.RunsSomething() && openService(s.Host, node) != nil:
 			return nextOfDeployed(s) // which leaves the service
 		case isStepFault(node):
 			return s.clearMaintenance(cleaningErrorType(&s.Host.Status))

@@ -302,16 +302,6 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 // before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
-// isDeployedState reports whether a host in this state runs something.
-func isDeployedState(state metal3.ProvisioningState) bool {
-	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
-}
-
-// RunsSomething reports whether the host is provisioned or externally provisioned.
-func RunsSomething(host *metal3.BareMetalHost) bool {
-	return isDeployedState(host.Status.Provisioning.State)
-}
-
 // nextOfDeployed returns the next step for a host that runs something.
 func nextOfDeployed(s Situation) Step {
 	if s.Host.Status.Provisioning.State == metal3.StateProvisioned {

@@ -21,7 +21,7 @@ type rebootRequest struct {
 // rebootRequestOf parses the reboot annotations. Unless the host is provisioned, only those with
 // force count. A malformed value, which validation refuses, is treated like an empty one.
 func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
-	deployed := isDeployedState(host.Status.Provisioning.State)
+	deployed := host.Status.Provisioning.State.RunsSomething()
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
 			continue

@@ -54,7 +54,7 @@ func (s Situation) nextService() (*settings.Clean, error) {
 func (s Situation) machine() settings.Machine {
 	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, RAIDAlone: s.RAIDAlone, Reported: ErrorType(&s.Host.Status) == metal3.PreparationError}
 	m.NotPolled = s.node != nil && s.node.OwnParent
-	if isDeployedState(s.Host.Status.Provisioning.State) {
+	if s.Host.Status.Provisioning.State.RunsSomething() {
 		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
 	}
 	return m

@@ -504,7 +504,7 @@ func TestDeployedByOthers(t *testing.T) {
 				test.host(host)
 			}
 			node := nodeIn(ironic.Active, func(n *ironic.Node) { n.UUID, n.InstanceUUID = host.Status.Provisioning.ID, test.instance })
-			if isDeployedState(test.state) {
+			if test.state.RunsSomething() {
 				host.Status.Record.Deployment = &metal3.Deployment{NodeUUID: node.UUID, InstanceUUID: test.instance}
 			}
 			step := nextOf(planned(host, node))

@@ -55,7 +55,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 		Render(host, now)
 		return nil
 	}
-	if RunsSomething(host) && isBeingWiped(node.ProvisionState) {
+	if host.Status.Provisioning.State.RunsSomething() && isBeingWiped(node.ProvisionState) {
 		return fmt.Errorf("Ironic undeploys or cleans node %s at this moment (%s), so nobody knows what the machine will run: look at it when that has ended", node.UUID, node.ProvisionState)
 	}
 	held := ""

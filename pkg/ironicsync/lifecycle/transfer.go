@@ -86,7 +86,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 
 // isTransferable reports whether a host in this state can be moved: nothing is under way, and what its machine runs is known.
 func isTransferable(state metal3.ProvisioningState) bool {
-	return isDeployedState(state) || state == metal3.StateAvailable || state == metal3.StateReady
+	return state.RunsSomething() || state == metal3.StateAvailable || state == metal3.StateReady
 }
 
 // isAtRest reports whether neither Ironic nor this server is at work on the node.
@@ -95,7 +95,7 @@ func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 	switch {
 	case node.IsLocked(), node.TargetPowerState != "", record.Asked != nil, record.PowerCut != nil, openService(host, node) != nil:
 		return false
-	case isDeployedState(host.Status.Provisioning.State):
+	case host.Status.Provisioning.State.RunsSomething():
 		return node.ProvisionState == ironic.Active
 	}
 	return node.ProvisionState == ironic.Manageable || node.ProvisionState == ironic.Available

@@ -65,11 +65,11 @@ func (t transition) leave(entered metal3.ProvisioningState, now time.Time) {
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
-	if !isDeployedState(entered) {
+	if !entered.RunsSomething() {
 		status.Record.Servicing = nil
 	}
 	switch {
-	case t.left == metal3.StateDeprovisioning && isDeployedState(entered):
+	case t.left == metal3.StateDeprovisioning && entered.RunsSomething():
 		status.Record.Asked = nil                       // it was refused, if there was a request
 		status.OperationHistory.Deprovision.End = t.now // cancelled before Ironic had begun
 	case t.left != entered:
