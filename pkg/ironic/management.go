@@ -75,6 +75,6 @@ const requestedBy = "Requested by "
 // RequestedMaintenance returns the reason to give Ironic for the maintenance that a user requests.
 func RequestedMaintenance(user, reason string) string { return requestedBy + user + ": " + reason }
 
-// IsRequestedMaintenance tells whether the reason of a maintenance is one of RequestedMaintenance. Ironic keeps it if a step fails
+// IsRequestedMaintenance reports whether the reason of a maintenance is one of RequestedMaintenance. Ironic keeps it if a step fails
 // meanwhile, which is a fault that would have put the node into maintenance.
 func IsRequestedMaintenance(reason string) bool { return strings.HasPrefix(reason, requestedBy) }

@@ -35,8 +35,8 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 
 // RemoveFinalizer removes a finalizer, which completes a deletion if it was the last one. It
 // does nothing if the object does not exist.
-func (r *Records) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
-	err := r.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { metal3.RemoveFinalizer(existing, finalizer) })
+func (d *HardwareData) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
+	err := d.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { metal3.RemoveFinalizer(existing, finalizer) })
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -434,7 +434,7 @@ func heldBecause(status *metal3.BareMetalHostStatus) string {
 	return ""
 }
 
-// isAboutSecret tells whether the error is that the Secret with the BMC's
+// isAboutSecret reports whether the error is that the Secret with the BMC's
 // credentials is missing or incomplete.
 func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
 	if status.Record.Registration == nil {

@@ -82,7 +82,7 @@ type Keeper[T Object] struct {
 const maxRaces = 10
 
 // ensureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
-// its owner. Ironic is not asked for its contents. It tells whether the object exists.
+// its owner. Ironic is not asked for its contents. It reports whether the object exists.
 func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
@@ -198,7 +198,7 @@ func isChanged(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
-// has tells whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
+// has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
 // and is neither detached nor being deleted.
 func has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic

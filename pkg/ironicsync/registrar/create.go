@@ -83,7 +83,7 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 		}
 	}
 	if d := host.Status.Record.Deployment; d != nil && host.Status.Provisioning.State.RunsSomething() {
-		create.InstanceUUID = d.InstanceUUID // also of what somebody else has deployed
+		create.InstanceUUID = d.InstanceUUID // also of what another user of Ironic has deployed
 	}
 	if create.InstanceUUID == "" && host.Spec.ExternallyProvisioned && host.Status.Record.Deployment == nil {
 		create.InstanceUUID = lifecycle.AdoptedInstanceUUID(host)

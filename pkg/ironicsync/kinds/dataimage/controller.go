@@ -200,7 +200,7 @@ func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *m
 // delete lets the image go as soon as it is not in the drive of its host.
 func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *metal3.BareMetalHost) (time.Duration, error) {
 	if !slices.Contains(image.Finalizers, metal3.DataImageFinalizer) {
-		return 0, nil // somebody else's finalizer keeps it
+		return 0, nil // another controller's finalizer keeps it
 	}
 	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
 		return 0, c.release(ctx, image)

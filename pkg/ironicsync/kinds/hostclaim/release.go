@@ -21,7 +21,7 @@ import (
 // release gives the hosts of a claim back that is being deleted, and lets the claim go.
 func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error {
 	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
-		return nil // somebody else's finalizer keeps it
+		return nil // another controller's finalizer keeps it
 	}
 	hosts, err := c.allHostsOf(ctx, claim)
 	if err != nil {

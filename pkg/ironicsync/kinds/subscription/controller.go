@@ -264,7 +264,7 @@ func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.T
 // a node that is gone, or may not be the host's.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
 	if !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer) {
-		return nil // somebody else's finalizer keeps it
+		return nil // another controller's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
 	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
