@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // allocator brings hosts that are free and claims that wait together. A claim looks at the free hosts when
@@ -17,43 +18,37 @@ import (
 // no pair of a claim and a host that do not suit each other is looked at again until one of them
 // changes.
 //
-// A claim either waits or has a host reserved, and a host is either free or reserved for one claim. The
-// methods that can end a wait return the claims that are to be reconciled because of that.
+// A host that becomes free is offered to the oldest claim that waits for one like it. Until that claim has been
+// reconciled, no other one looks at the host: claims that were just created would overtake, and a host whose
+// claim takes another one would be forgotten. What the allocator knows may be old; only a write of the
+// host, at the version that was found free, gives it to a claim.
+//
+// The methods that can end a wait return the claims that are to be reconciled because of that.
 type allocator struct {
 	mu       sync.Mutex
 	policies policies
 	all      hosts
-	// free are the hosts that are free and reserved for no claim.
+	// free are the hosts that are free and offered to no claim.
 	free hosts
 	// bound has, by claim, the hosts that name it as their consumer.
 	bound map[types.NamespacedName]sets.Set[types.NamespacedName]
 	// waiting are the claims without a host, sorted by compareAge.
 	waiting []*claimRequest
-	// reserved has, by claim, the host that the claim was woken for or is being bound to.
-	reserved map[types.NamespacedName]types.NamespacedName
+	// offered has, by claim, the host that it is to take.
+	offered map[types.NamespacedName]types.NamespacedName
 }
 
 func newAllocator() *allocator {
 	return &allocator{
 		policies: policies{}, all: hosts{}, free: hosts{},
-		bound: map[types.NamespacedName]sets.Set[types.NamespacedName]{}, reserved: map[types.NamespacedName]types.NamespacedName{},
+		bound: map[types.NamespacedName]sets.Set[types.NamespacedName]{}, offered: map[types.NamespacedName]types.NamespacedName{},
 	}
-}
-
-func keyOf(obj interface {
-	GetNamespace() string
-	GetName() string
-}) types.NamespacedName {
-	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
 // set sets, or with nil removes, an entry of a map of maps.
 func set[T any](all map[string]map[string]*T, key types.NamespacedName, value *T) {
 	if value == nil {
 		delete(all[key.Namespace], key.Name)
-		if len(all[key.Namespace]) == 0 {
-			delete(all, key.Namespace)
-		}
 		return
 	}
 	if all[key.Namespace] == nil {
@@ -64,47 +59,37 @@ func set[T any](all map[string]map[string]*T, key types.NamespacedName, value *T
 
 // compareAge sorts claims by their age, and those of the same second by their names.
 func compareAge(a, b *claimRequest) int {
-	x, y := keyOf(a.claim), keyOf(b.claim)
-	return cmp.Or(a.claim.CreationTimestamp.Compare(b.claim.CreationTimestamp.Time), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	return cmp.Or(
+		a.claim.CreationTimestamp.Compare(b.claim.CreationTimestamp.Time),
+		cmp.Compare(a.claim.Namespace, b.claim.Namespace), cmp.Compare(a.claim.Name, b.claim.Name),
+	)
 }
 
 // hostChanged notes the latest version of a host, nil if it is gone. It returns the claims whose host it is
 // or was, and one that waits for such a host.
-func (a *allocator) hostChanged(key types.NamespacedName, host *metal3.BareMetalHost) []types.NamespacedName {
+func (a *allocator) hostChanged(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.all[key.Namespace][key.Name]
-	set(a.all, key, host)
-	concerned := a.consumerChanged(key, before, host)
-	if known := a.free[key.Namespace][key.Name]; known != nil && host != nil && isFree(host) && maps.Equal(known.Labels, host.Labels) {
-		set(a.free, key, host) // the claims that wait have seen it already
-		return concerned
-	}
-	return append(concerned, a.offer(key)...)
-}
-
-// consumerChanged notes which claim a host names as its consumer. It returns the one before, and the one
-// after.
-func (a *allocator) consumerChanged(key types.NamespacedName, before, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
-	former, had := consumerOf(before)
-	if had {
+	if former, had := consumerOf(a.all[key.Namespace][key.Name]); had {
 		concerned = append(concerned, former)
 		if a.bound[former].Delete(key).Len() == 0 {
 			delete(a.bound, former)
 		}
 	}
-	consumer, has := consumerOf(host)
-	if !has {
+	if consumer, has := consumerOf(host); has {
+		concerned = append(concerned, consumer)
+		if a.bound[consumer] == nil {
+			a.bound[consumer] = sets.New[types.NamespacedName]()
+		}
+		a.bound[consumer].Insert(key)
+	}
+	set(a.all, key, host)
+	known := a.free[key.Namespace][key.Name]
+	if known != nil && host != nil && isFree(host) && maps.Equal(known.Labels, host.Labels) {
+		set(a.free, key, host) // the claims that wait have seen it already
 		return concerned
 	}
-	if a.bound[consumer] == nil {
-		a.bound[consumer] = sets.New[types.NamespacedName]()
-	}
-	a.bound[consumer].Insert(key)
-	if !had || former != consumer {
-		concerned = append(concerned, consumer)
-	}
-	return concerned
+	return append(concerned, a.offer(key)...)
 }
 
 // policyChanged notes the latest version of a policy, nil if it is gone. It returns the claims that may
@@ -123,21 +108,21 @@ func (a *allocator) namespaceChanged(namespace string) []types.NamespacedName {
 	return a.stopWaiting(func(r *claimRequest) bool { return r.claim.Namespace == namespace })
 }
 
-// pick reserves a host for a claim until settle is called. If there is none, the claim waits from now on.
-// woken are claims that get a host that was reserved for this one in vain.
+// pick offers a claim that does not wait a host. If there is none, the claim waits from now on. woken are
+// claims that get a host that was offered to this one in vain.
 func (a *allocator) pick(r *claimRequest) (host *metal3.BareMetalHost, whyNot string, woken []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	claim := keyOf(r.claim)
-	a.remove(claim)
-	if key, found := a.reserved[claim]; found {
+	claim := kinds.KeyOf(r.claim)
+	if key, found := a.offered[claim]; found {
 		if host := a.all[key.Namespace][key.Name]; host != nil && isFree(host) && r.mayHave(host, a.policies) {
 			return host, "", nil
 		}
-		woken = a.pass(claim)
+		woken = a.endOffer(claim)
 	}
 	if host, whyNot = choose(r, a.policies, a.free, a.all); host != nil {
-		a.take(claim, keyOf(host))
+		a.offered[claim] = kinds.KeyOf(host)
+		set(a.free, kinds.KeyOf(host), nil)
 		return host, "", woken
 	}
 	i, _ := slices.BinarySearchFunc(a.waiting, r, compareAge)
@@ -145,39 +130,20 @@ func (a *allocator) pick(r *claimRequest) (host *metal3.BareMetalHost, whyNot st
 	return nil, whyNot, woken
 }
 
-// reserve reserves a host for a claim that is about to be bound to it.
-func (a *allocator) reserve(claim, host types.NamespacedName) {
+// begin ends the wait of a claim that is about to be reconciled.
+func (a *allocator) begin(claim types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.remove(claim)
-	a.take(claim, host)
+	a.stopWaiting(func(r *claimRequest) bool { return kinds.KeyOf(r.claim) == claim })
 }
 
-// refuse ends the reservation of a host that has turned out not to be free. Its watch will tell when it
-// is.
-func (a *allocator) refuse(claim types.NamespacedName) {
+// end offers the next claim the host that a claim was offered, unless that has taken it. The claim has
+// been reconciled.
+func (a *allocator) end(claim types.NamespacedName) []types.NamespacedName {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.reserved, claim)
-}
-
-// settle ends the reservation of a claim. If the host is not the one that the claim has got, it is offered
-// to the next claim, which is returned.
-func (a *allocator) settle(claim, got types.NamespacedName) []types.NamespacedName {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if host, found := a.reserved[claim]; found && host != got {
-		return a.pass(claim)
-	}
-	delete(a.reserved, claim) // the watch of hosts tells a moment later that the host is in use
-	return nil
-}
-
-// forget ends the wait of a claim.
-func (a *allocator) forget(claim types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.remove(claim)
+	waitingClaims.Set(float64(len(a.waiting)))
+	return a.endOffer(claim)
 }
 
 // mayHave reports whether a claim may have a host, be it free or not.
@@ -194,63 +160,40 @@ func (a *allocator) hostsOf(claim types.NamespacedName) []types.NamespacedName {
 	return a.bound[claim].UnsortedList()
 }
 
-// waitingClaims returns how many claims wait for a host.
-func (a *allocator) waitingClaims() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.waiting)
-}
-
-// remove removes a claim from those that wait.
-func (a *allocator) remove(claim types.NamespacedName) {
-	a.stopWaiting(func(r *claimRequest) bool { return keyOf(r.claim) == claim })
-}
-
 // stopWaiting removes claims from those that wait, and returns them in their order.
 func (a *allocator) stopWaiting(concerned func(*claimRequest) bool) (removed []types.NamespacedName) {
 	a.waiting = slices.DeleteFunc(a.waiting, func(r *claimRequest) bool {
 		if !concerned(r) {
 			return false
 		}
-		removed = append(removed, keyOf(r.claim))
+		removed = append(removed, kinds.KeyOf(r.claim))
 		return true
 	})
 	return removed
 }
 
-// take reserves a host for a claim.
-func (a *allocator) take(claim, host types.NamespacedName) {
-	a.reserved[claim] = host
-	set(a.free, host, nil)
-}
-
-// pass ends the reservation of a claim, and offers the host to the next one.
-func (a *allocator) pass(claim types.NamespacedName) []types.NamespacedName {
-	host := a.reserved[claim]
-	delete(a.reserved, claim)
+// endOffer offers a host to the next claim that was offered to one.
+func (a *allocator) endOffer(claim types.NamespacedName) []types.NamespacedName {
+	host := a.offered[claim]
+	delete(a.offered, claim)
 	return a.offer(host)
 }
 
-// offer reserves a host for the oldest claim that waits for a host like this, which it returns. It does
-// nothing if the host is not free, or is reserved.
+// offer offers a host to the oldest claim that waits for a host like this, which it returns. It does
+// nothing if the host is not free, or is offered already.
 func (a *allocator) offer(key types.NamespacedName) []types.NamespacedName {
 	set(a.free, key, nil)
 	host := a.all[key.Namespace][key.Name]
-	if host == nil || !isFree(host) {
+	if host == nil || !isFree(host) || slices.Contains(slices.Collect(maps.Values(a.offered)), key) {
 		return nil
-	}
-	for _, reserved := range a.reserved {
-		if reserved == key {
-			return nil
-		}
 	}
 	i := slices.IndexFunc(a.waiting, func(r *claimRequest) bool { return r.mayHave(host, a.policies) })
 	if i < 0 {
 		set(a.free, key, host)
 		return nil
 	}
-	claim := keyOf(a.waiting[i].claim)
+	claim := kinds.KeyOf(a.waiting[i].claim)
 	a.waiting = slices.Delete(a.waiting, i, i+1)
-	a.take(claim, key)
+	a.offered[claim] = key
 	return []types.NamespacedName{claim}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // newTestAllocator has a policy that lets the namespace tenant have the hosts of racks.
@@ -54,6 +55,7 @@ func TestInTurn(t *testing.T) {
 	}
 	pick := func(claim, want string) {
 		t.Helper()
+		f.begin(kinds.KeyOf(requests[claim].claim))
 		host, _, woken := f.pick(requests[claim])
 		got := ""
 		if host != nil {
@@ -66,16 +68,23 @@ func TestInTurn(t *testing.T) {
 	free := func(name string, labels map[string]string, want ...string) types.NamespacedName {
 		t.Helper()
 		host := freeHost("racks", name, labels)
-		if diff := cmp.Diff(want, names(f.hostChanged(keyOf(host), host))); diff != "" {
+		if diff := cmp.Diff(want, names(f.hostChanged(kinds.KeyOf(host), host))); diff != "" {
 			t.Errorf("host %s wakes (-want +got):\n%s", name, diff)
 		}
-		return keyOf(host)
+		return kinds.KeyOf(host)
 	}
-	settle := func(claim string, got types.NamespacedName, want ...string) {
+	end := func(claim string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, names(f.settle(keyOf(requests[claim].claim), got))); diff != "" {
+		if diff := cmp.Diff(want, names(f.end(kinds.KeyOf(requests[claim].claim)))); diff != "" {
 			t.Errorf("after %s, these are woken (-want +got):\n%s", claim, diff)
 		}
+	}
+	bind := func(claim string, host types.NamespacedName) {
+		t.Helper()
+		bound := f.all[host.Namespace][host.Name].DeepCopy()
+		bound.Spec.ConsumerRef = refTo(requests[claim].claim)
+		f.hostChanged(host, bound)
+		end(claim)
 	}
 	for name := range requests {
 		pick(name, "")
@@ -86,23 +95,23 @@ func TestInTurn(t *testing.T) {
 	if host, _, _ := f.pick(late); host != nil {
 		t.Errorf("a claim that comes last gets %s, which was offered to another", host.Name)
 	}
-	f.forget(keyOf(late.claim))
+	f.begin(kinds.KeyOf(late.claim))
 	pick("old", "a")
-	settle("old", a)
+	bind("old", a)
 	// The next one cannot be bound, for example because it was deleted.
-	settle("middle", types.NamespacedName{}, "young")
+	end("middle", "young")
 	pick("young", "b")
-	settle("young", b)
+	bind("young", b)
 	// Nobody who waits wants this host, so it stays free.
 	c := free("c", nil)
 	free("d", large, "large")
 	pick("large", "d")
-	settle("large", types.NamespacedName{}) // it fails, and nobody waits
+	end("large") // it fails, and nobody waits
 	pick("large", "d")
 	pick("middle", "c")
-	settle("middle", c)
-	if waiting := f.waitingClaims(); waiting != 0 {
-		t.Errorf("%d claims wait", waiting)
+	bind("middle", c)
+	if len(f.waiting) > 0 {
+		t.Errorf("%d claims wait", len(f.waiting))
 	}
 }
 
@@ -118,7 +127,7 @@ func TestAdmittedLater(t *testing.T) {
 	f.pick(mine)
 	f.pick(other)
 	host := freeHost("racks", "worker-0", nil)
-	f.hostChanged(keyOf(host), host) // wakes mine
+	f.hostChanged(kinds.KeyOf(host), host) // wakes mine
 	changed, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: mine.claim.ObjectMeta, Spec: metal3.HostClaimSpec{HostSelector: metal3.HostSelector{InNamespace: "cellar"}}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func isPausedByOthers(host *metal3.BareMetalHost) bool {
 }
 
 // apply writes into a host what its claim wants. It returns the host as it was written, and the condition
-// Synchronized. If the write was refused, the error says so, too.
+// Synchronized, which is empty after an error unless the host refuses what the claim wants.
 func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
 	synchronized := condition(SynchronizedCondition, metav1.ConditionTrue, ConfigurationSyncedReason, "")
 	updated := host.DeepCopy()
@@ -53,11 +53,11 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
 	default:
 		if err := c.beginReboot(ctx, claim); err != nil {
-			return host, synchronized, err
+			return host, metav1.Condition{}, err
 		}
 		problem, err := c.copySecrets(ctx, claim, host)
 		if err != nil {
-			return host, synchronized, err
+			return host, metav1.Condition{}, err
 		}
 		updated.Spec.ConsumerRef.UID = claim.UID
 		delete(updated.Annotations, metal3.PausedAnnotation)
@@ -71,21 +71,25 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	}
 	if !equality.Semantic.DeepEqual(host.Spec, updated.Spec) || !maps.Equal(host.Annotations, updated.Annotations) {
 		if err := c.Fence.Check(); err != nil {
-			return host, synchronized, err
+			return host, metav1.Condition{}, err
 		}
 		written, err := c.Hosts.Update(ctx, updated)
 		if apierrors.IsInvalid(err) {
-			return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), &refusalError{err}
+			return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), err
 		}
 		if err != nil {
-			return host, synchronized, err
+			return host, metav1.Condition{}, err
 		}
 		host = written
 	}
-	if err := c.endReboot(ctx, claim, host); err != nil {
-		return host, synchronized, err
+	err := c.endReboot(ctx, claim, host)
+	if err == nil {
+		err = c.deleteUnusedCopies(ctx, claim, host)
 	}
-	return host, synchronized, c.deleteUnusedCopies(ctx, claim, host)
+	if err != nil {
+		return host, metav1.Condition{}, err
+	}
+	return host, synchronized, nil
 }
 
 // canTakeOver reports whether a host that names a claim as its consumer, but was not bound by this
@@ -201,14 +205,6 @@ func setAnnotation(host *metal3.BareMetalHost, key, value string) {
 		host.Annotations = map[string]string{}
 	}
 	host.Annotations[key] = value
-}
-
-// refusalError says that what a claim wants is not valid for its host.
-type refusalError struct{ error }
-
-func isRefusal(err error) bool {
-	var refusal *refusalError
-	return errors.As(err, &refusal)
 }
 
 // refusalOf says why a host was refused, as far as that concerns fields that its claim has, too: the

@@ -3,6 +3,7 @@ package hostclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // maxAttempts is how often a claim tries to be bound, if others are faster, before it goes back to the
@@ -33,7 +35,7 @@ func consumerOf(host *metal3.BareMetalHost) (claim types.NamespacedName, found b
 // isConsumer reports whether a host names a claim as its consumer.
 func isConsumer(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	consumer, found := consumerOf(host)
-	return found && consumer == keyOf(claim)
+	return found && consumer == kinds.KeyOf(claim)
 }
 
 // isBoundBy reports whether this controller has bound a host to a claim: it adds the UID of the claim to
@@ -49,33 +51,45 @@ func refTo(claim *metal3.HostClaim) *corev1.ObjectReference {
 	}
 }
 
-// hostOf returns the host of a claim, or nil. It is the host of the claim's status, if that names the
-// claim as its consumer. Another host that names the claim is its host only if it could have been given
-// to the claim: otherwise, whoever writes hosts could have the Secrets of any claim copied into
-// their namespace.
-func (c *Controller) hostOf(ctx context.Context, claim *metal3.HostClaim) (*metal3.BareMetalHost, error) {
-	if recorded := claim.Status.BareMetalHost; recorded != nil {
-		host, err := c.Hosts.Get(ctx, recorded.Namespace, recorded.Name)
+// hostsOf returns the hosts that name a claim as their consumer, first the one of the claim's status.
+func (c *Controller) hostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*metal3.BareMetalHost, error) {
+	keys := c.allocator.hostsOf(kinds.KeyOf(claim))
+	if recorded, has := recordedHost(claim); has { // the watch of hosts may not have seen yet that it is the claim's
+		keys = append([]types.NamespacedName{recorded}, slices.DeleteFunc(keys, func(key types.NamespacedName) bool { return key == recorded })...)
+	}
+	var hosts []*metal3.BareMetalHost
+	for _, key := range keys {
+		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 		if err == nil && isConsumer(claim, host) {
-			return host, nil
+			hosts = append(hosts, host)
 		}
 	}
-	for _, key := range c.allocator.hostsOf(keyOf(claim)) {
-		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if isConsumer(claim, host) && c.mayHave(claim, host) {
-			return host, nil
+	return hosts, nil
+}
+
+// recordedHost returns the host that the status of a claim names.
+func recordedHost(claim *metal3.HostClaim) (host types.NamespacedName, has bool) {
+	recorded := claim.Status.BareMetalHost
+	if recorded == nil {
+		return host, false
+	}
+	return types.NamespacedName{Namespace: recorded.Namespace, Name: recorded.Name}, true
+}
+
+// ownHost returns the host of a claim, of those of hostsOf; nil if it has none. It is the host of the claim's
+// status. Another one is its host only if it could have been given to the claim: otherwise, whoever writes
+// hosts could have the Secrets of any claim copied into their namespace.
+func (c *Controller) ownHost(claim *metal3.HostClaim, hosts []*metal3.BareMetalHost) *metal3.BareMetalHost {
+	recorded, _ := recordedHost(claim)
+	for _, host := range hosts {
+		if kinds.KeyOf(host) == recorded || c.mayHave(claim, host) {
+			return host
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // mayHave reports whether a claim may have a host, be it free or not.
@@ -97,46 +111,44 @@ func (c *Controller) labelsOf(namespace string) map[string]string {
 // Associated.
 func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3.BareMetalHost, metav1.Condition, error) {
 	unbound := func(reason, message string) (*metal3.BareMetalHost, metav1.Condition, error) {
-		c.allocator.forget(keyOf(claim))
 		return nil, condition(AssociatedCondition, metav1.ConditionFalse, reason, message), nil
 	}
-	if before := meta.FindStatusCondition(claim.Status.Conditions, AssociatedCondition); before != nil && claim.Status.BareMetalHost != nil &&
+	chosen, hasChosen := recordedHost(claim)
+	if before := meta.FindStatusCondition(claim.Status.Conditions, AssociatedCondition); hasChosen && before != nil &&
 		(before.Status == metav1.ConditionTrue || before.Reason == MissingBareMetalHostReason) {
 		// Another host would be another machine, without what was on the disks of this one.
-		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s/%s does not exist or is no longer the claim's. To get another host, delete the claim and create it again",
-			claim.Status.BareMetalHost.Namespace, claim.Status.BareMetalHost.Name))
+		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s does not exist or is no longer the claim's. To get another host, delete the claim and create it again", chosen))
 	}
 	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
 	if err != nil {
 		return unbound(NoBareMetalHostReason, err.Error())
 	}
-	chosen := claim.Status.BareMetalHost
 	for range maxAttempts {
-		if chosen == nil {
+		if !hasChosen {
 			host, whyNot, woken := c.allocator.pick(request)
 			c.enqueue(woken)
 			if host == nil {
-				return nil, condition(AssociatedCondition, metav1.ConditionFalse, NoBareMetalHostReason, whyNot), nil
+				return unbound(NoBareMetalHostReason, whyNot)
 			}
-			chosen = &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
+			chosen = kinds.KeyOf(host)
 			if err := c.recordChoice(ctx, claim, chosen); err != nil {
 				return nil, metav1.Condition{}, err
 			}
 		}
-		host, err := c.bindTo(ctx, request, types.NamespacedName{Namespace: chosen.Namespace, Name: chosen.Name})
+		host, err := c.bindTo(ctx, request, chosen)
 		if host != nil || err != nil {
 			return host, metav1.Condition{}, err
 		}
-		chosen = nil // another claim or consumer was faster
+		hasChosen = false // somebody else was faster
 	}
 	return nil, metav1.Condition{}, apierrors.NewConflict(metal3.Resource("hostclaims"), claim.Name, fmt.Errorf("%d hosts were given to others in the meantime", maxAttempts))
 }
 
 // recordChoice records the host that a claim is about to be bound to. Whoever continues after this
 // process, or believes to lead beside it, tries to bind the claim to the same host.
-func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, chosen *metal3.ObjectReference) error {
+func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, chosen types.NamespacedName) error {
 	updated := claim.DeepCopy()
-	updated.Status.BareMetalHost = chosen
+	updated.Status.BareMetalHost = &metal3.ObjectReference{Namespace: chosen.Namespace, Name: chosen.Name}
 	recorded, err := c.Claims.UpdateStatus(ctx, updated)
 	if err != nil {
 		return err
@@ -145,19 +157,23 @@ func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, 
 	return nil
 }
 
-// bindTo binds a host to a claim if the host is free and the claim may have it. Otherwise it returns nil.
+// bindTo binds a host to a claim if the host is free and the claim may have it. Otherwise it returns nil. What
+// it finds, the allocator learns at once, and not only from the watch of hosts.
 func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key types.NamespacedName) (*metal3.BareMetalHost, error) {
-	c.allocator.reserve(keyOf(request.claim), key)
 	for range maxAttempts {
 		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) {
+			c.enqueue(c.allocator.hostChanged(key, nil))
+			return nil, nil
+		}
+		if err != nil {
 			return nil, err
 		}
-		if err == nil && isConsumer(request.claim, host) {
+		c.hostChanged(nil, host)
+		if isConsumer(request.claim, host) {
 			return host, nil // bound by a write whose answer was lost
 		}
-		if err != nil || !isFree(host) || !c.Manages(host.Namespace) || !c.allocator.mayHave(request, host) {
-			c.allocator.refuse(keyOf(request.claim))
+		if !isFree(host) || !c.Manages(host.Namespace) || !c.allocator.mayHave(request, host) {
 			return nil, nil
 		}
 		if err := c.Fence.Check(); err != nil {
@@ -166,6 +182,7 @@ func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key type
 		host.Spec.ConsumerRef = refTo(request.claim)
 		bound, err := c.Hosts.Update(ctx, host)
 		if err == nil {
+			c.hostChanged(nil, bound)
 			return bound, nil
 		}
 		if !apierrors.IsConflict(err) {

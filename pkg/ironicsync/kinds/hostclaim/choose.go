@@ -160,7 +160,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 }
 
 // isIdle reports whether Ironic has nothing deployed on the node, and is not at work on it. An available host can have
-// another node for a moment: somebody has deployed it past this server, or the host is from a backup.
+// another node for a moment: somebody has deployed it past this server, or the host is of a backup.
 func isIdle(node *metal3.IronicStatus) bool {
 	switch ironic.ProvisionState(node.ProvisionState) {
 	case ironic.Manageable, ironic.Available:

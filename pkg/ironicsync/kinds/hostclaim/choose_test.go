@@ -9,6 +9,7 @@ import (
 
 	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // freeHost returns a host that can be given to a claim.
@@ -136,11 +137,11 @@ func TestChoose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			free, all := hosts{}, hosts{}
 			for _, host := range test.free {
-				set(free, keyOf(host), host)
-				set(all, keyOf(host), host)
+				set(free, kinds.KeyOf(host), host)
+				set(all, kinds.KeyOf(host), host)
 			}
 			for _, host := range test.all {
-				set(all, keyOf(host), host)
+				set(all, kinds.KeyOf(host), host)
 			}
 			w, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}, Spec: test.spec}, nil)
 			if err != nil {

@@ -1,3 +1,21 @@
+// Package hostclaim gives HostClaims the hosts that they ask for, and passes on to the hosts what the
+// claims want of them: what to run, power and reboots. A tenant who may write claims uses machines in this way
+// without any permission on hosts.
+//
+// A host belongs to the claim that its consumerRef names. That is set with a compare-and-swap on the
+// version of the host that was found to be free, so a host is never given to two claims, or to a claim
+// and to Cluster API Provider Metal3. Before that, the choice is recorded in the status of the claim, in
+// the same way, so a claim never gets two hosts, also when a leader is replaced without knowing it.
+//
+//	choose.go      which host a claim gets (pure)
+//	allocator.go   which hosts are free, which claims wait, and whose turn it is
+//	controller.go  what is done for a claim
+//	bind.go        from the choice of a host to its consumerRef
+//	apply.go       what a claim wants of its host (pure)
+//	hardware.go    the HardwareData of a claim
+//	copies.go      the Secrets of a claim in the namespace of its host
+//	release.go     how a host is given back
+//	status.go      what a claim shows of its host (pure)
 package hostclaim
 
 import (
@@ -6,7 +24,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -57,7 +74,7 @@ type Deps struct {
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
 	// OnHostChange registers a function to be called with each host that is created, changed or deleted, and
-	// returns a function that reports whether it has been called for all hosts that existed before.
+	// returns what reports whether it has been called for all hosts that existed before.
 	OnHostChange func(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error)
 	// ClaimNamespaces has the Namespaces of the cluster, with their labels.
 	ClaimNamespaces cache.SharedIndexInformer
@@ -132,11 +149,11 @@ func (c *Controller) Run(ctx context.Context) error {
 // hostChanged notes a change of a host. old or host is nil if the host was created or deleted.
 func (c *Controller) hostChanged(old, host *metal3.BareMetalHost) {
 	if host == nil {
-		c.enqueue(c.allocator.hostChanged(keyOf(old), nil))
+		c.enqueue(c.allocator.hostChanged(kinds.KeyOf(old), nil))
 		return
 	}
 	if c.Manages(host.Namespace) {
-		c.enqueue(c.allocator.hostChanged(keyOf(host), host))
+		c.enqueue(c.allocator.hostChanged(kinds.KeyOf(host), host))
 	}
 }
 
@@ -149,11 +166,11 @@ func (c *Controller) SecretChanged(namespace, name string) {
 
 func (c *Controller) policyChanged(old, p *metal3.HostDeployPolicy) {
 	if p == nil {
-		c.enqueue(c.allocator.policyChanged(keyOf(old), nil))
+		c.enqueue(c.allocator.policyChanged(kinds.KeyOf(old), nil))
 		return
 	}
 	compiled, _ := newPolicy(p) // reportPolicy reports the error
-	c.enqueue(c.allocator.policyChanged(keyOf(p), compiled))
+	c.enqueue(c.allocator.policyChanged(kinds.KeyOf(p), compiled))
 }
 
 // reportPolicy records an event if a policy has an invalid regular expression.
@@ -183,32 +200,28 @@ func (c *Controller) enqueue(claims []types.NamespacedName) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	var got types.NamespacedName
-	defer func() {
-		c.enqueue(c.allocator.settle(key, got))
-		waitingClaims.Set(float64(c.allocator.waitingClaims()))
-	}()
+	c.allocator.begin(key)
+	defer func() { c.enqueue(c.allocator.end(key)) }()
 	claim, err := c.Claims.Get(ctx, key.Namespace, key.Name)
-	if apierrors.IsNotFound(err) {
-		c.allocator.forget(key)
-	}
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
-	if metal3.IsPaused(claim) {
-		c.allocator.forget(key)
-		return 0, c.passPauseOn(ctx, claim)
+	hosts, err := c.hostsOf(ctx, claim)
+	if err != nil {
+		return 0, err
 	}
-	if !claim.DeletionTimestamp.IsZero() {
-		c.allocator.forget(key)
-		return 0, c.release(ctx, claim)
+	host := c.ownHost(claim, hosts)
+	switch {
+	case metal3.IsPaused(claim) && host == nil:
+		return 0, nil
+	case metal3.IsPaused(claim): // so is its host; nothing else is done for either of them
+		_, err := c.synchronize(ctx, claim, host)
+		return 0, err
+	case !claim.DeletionTimestamp.IsZero():
+		return 0, c.release(ctx, claim, hosts)
 	}
 	if claim, err = kinds.AddFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer); err != nil {
 		return 0, kinds.IgnoreNotFound(err)
-	}
-	host, err := c.hostOf(ctx, claim)
-	if err != nil {
-		return 0, err
 	}
 	if host == nil {
 		var associated metav1.Condition
@@ -219,20 +232,10 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 			return 0, c.record(ctx, claim, result{associated: associated})
 		}
 	}
-	c.allocator.forget(key)
-	got = keyOf(host)
-	return c.synchronize(ctx, claim, host)
-}
-
-// passPauseOn pauses the host of a paused claim. Nothing else is done for either of them, and nothing at
-// all for a claim without a host.
-func (c *Controller) passPauseOn(ctx context.Context, claim *metal3.HostClaim) error {
-	host, err := c.hostOf(ctx, claim)
-	if err != nil || host == nil {
-		return err
+	if err := c.releaseOthers(ctx, claim, hosts, host); err != nil {
+		return 0, err
 	}
-	_, err = c.synchronize(ctx, claim, host)
-	return err
+	return c.synchronize(ctx, claim, host)
 }
 
 // copyRetry is when Secrets are copied again that could not be: nobody tells that a permission was
@@ -242,11 +245,8 @@ const copyRetry = time.Minute
 // synchronize passes on to a host what its claim wants, and to the claim the state of the host. It returns
 // after which time that is to be done again although nothing changes.
 func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (after time.Duration, err error) {
-	if err := c.releaseOthers(ctx, claim, host); err != nil {
-		return 0, err
-	}
 	host, synchronized, err := c.apply(ctx, claim, host)
-	if err != nil && !isRefusal(err) {
+	if err != nil && synchronized.Type == "" {
 		return 0, err
 	}
 	for _, reason := range uses {

@@ -3,6 +3,7 @@ package hostclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,42 +116,28 @@ func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, h
 
 // deleteUnusedCopies deletes the copies that the host of a claim no longer names.
 func (c *Controller) deleteUnusedCopies(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
-	used := map[string]bool{}
-	for _, ref := range secretsOf(host) {
-		used[ref] = true
-	}
+	used := secretsOf(host)
 	for _, data := range dataOf(claim) {
-		used[data.copy] = true
+		used = append(used, data.copy)
 	}
+	return c.deleteCopies(ctx, claim, host.Namespace, func(name string) bool {
+		return slices.Contains(used, name) || !c.Secrets.Watched(host.Namespace, name)
+	})
+}
+
+// deleteCopies deletes the copies of the Secrets of a claim from a namespace, except for those to keep; nil means all.
+func (c *Controller) deleteCopies(ctx context.Context, claim *metal3.HostClaim, namespace string, keep func(name string) bool) error {
 	for use := range uses {
-		name := copyName(claim, use)
-		if used[name] || !c.Secrets.Watched(host.Namespace, name) {
+		copied := types.NamespacedName{Namespace: namespace, Name: copyName(claim, use)}
+		if keep != nil && keep(copied.Name) {
 			continue
 		}
-		if err := c.deleteCopy(ctx, claim, host.Namespace, name); err != nil {
+		if err := c.Fence.Check(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// deleteCopies deletes all copies of the Secrets of a claim from a namespace.
-func (c *Controller) deleteCopies(ctx context.Context, claim *metal3.HostClaim, namespace string) error {
-	for use := range uses {
-		if err := c.deleteCopy(ctx, claim, namespace, copyName(claim, use)); err != nil {
-			return err
+		if err := c.Secrets.DeleteCopy(ctx, copied, map[string]string{claimLabel: string(claim.UID)}); err != nil {
+			return fmt.Errorf("deleting Secret %s, a copy: %w", copied, err)
 		}
-	}
-	return nil
-}
-
-func (c *Controller) deleteCopy(ctx context.Context, claim *metal3.HostClaim, namespace, name string) error {
-	if err := c.Fence.Check(); err != nil {
-		return err
-	}
-	copied := types.NamespacedName{Namespace: namespace, Name: name}
-	if err := c.Secrets.DeleteCopy(ctx, copied, map[string]string{claimLabel: string(claim.UID)}); err != nil {
-		return fmt.Errorf("deleting Secret %s, a copy: %w", copied, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // HardwareData are the recorded HardwareData.
@@ -58,7 +59,7 @@ func (c *Controller) copyHardware(ctx context.Context, claim *metal3.HostClaim, 
 		}, Spec: spec})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("copying the HardwareData of host %s: %w", keyOf(host), err)
+		return nil, fmt.Errorf("copying the HardwareData of host %s: %w", kinds.KeyOf(host), err)
 	}
 	return ofClaim, nil
 }

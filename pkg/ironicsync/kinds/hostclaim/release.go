@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -19,16 +17,12 @@ import (
 )
 
 // release gives the hosts of a claim back that is being deleted, and lets the claim go.
-func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error {
-	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
-		return nil // another controller's finalizer keeps it
-	}
-	hosts, err := c.allHostsOf(ctx, claim)
-	if err != nil {
-		return err
+func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts []*metal3.BareMetalHost) error {
+	if !controllerutil.ContainsFinalizer(claim, metal3.HostClaimFinalizer) {
+		return nil // somebody else's finalizer keeps it
 	}
 	namespaces := map[string]bool{}
-	if recorded := claim.Status.BareMetalHost; recorded != nil {
+	if recorded, has := recordedHost(claim); has {
 		namespaces[recorded.Namespace] = true
 	}
 	for i, host := range hosts {
@@ -48,7 +42,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 		if !c.Manages(namespace) {
 			continue // a tenant who may write the status can name any
 		}
-		if err := c.deleteCopies(ctx, claim, namespace); err != nil {
+		if err := c.deleteCopies(ctx, claim, namespace, nil); err != nil {
 			failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
 			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
 		}
@@ -61,41 +55,12 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 	return kinds.RemoveFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer)
 }
 
-// allHostsOf returns all hosts that name a claim as their consumer.
-func (c *Controller) allHostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*metal3.BareMetalHost, error) {
-	keys := c.allocator.hostsOf(keyOf(claim))
-	if recorded := claim.Status.BareMetalHost; recorded != nil {
-		// The watch of hosts may not have seen yet that it is the claim's.
-		if key := (types.NamespacedName{Namespace: recorded.Namespace, Name: recorded.Name}); !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	var hosts []*metal3.BareMetalHost
-	for _, key := range keys {
-		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-		if err == nil && isConsumer(claim, host) {
-			hosts = append(hosts, host)
-		}
-	}
-	return hosts, nil
-}
-
 // releaseOthers gives back hosts that were bound to a claim besides its host. That happens if the
 // tenant removes the choice from the status of the claim while it is being bound.
-func (c *Controller) releaseOthers(ctx context.Context, claim *metal3.HostClaim, own *metal3.BareMetalHost) error {
-	for _, key := range c.allocator.hostsOf(keyOf(claim)) {
-		if key == keyOf(own) || metal3.IsPaused(claim) {
+func (c *Controller) releaseOthers(ctx context.Context, claim *metal3.HostClaim, hosts []*metal3.BareMetalHost, own *metal3.BareMetalHost) error {
+	for _, host := range hosts {
+		if kinds.KeyOf(host) == kinds.KeyOf(own) || !isBoundBy(claim, host) {
 			continue
-		}
-		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if apierrors.IsNotFound(err) || err == nil && !isBoundBy(claim, host) {
-			continue
-		}
-		if err != nil {
-			return err
 		}
 		emptied, waitsFor, err := c.empty(ctx, claim, host)
 		if err == nil && waitsFor == "" {
@@ -134,7 +99,7 @@ func (c *Controller) empty(ctx context.Context, claim *metal3.HostClaim, host *m
 			return nil, "", err
 		}
 		if updated, err = c.Hosts.Update(ctx, updated); err != nil {
-			return nil, "", fmt.Errorf("deprovisioning host %s: %w", keyOf(host), err)
+			return nil, "", fmt.Errorf("deprovisioning host %s: %w", kinds.KeyOf(host), err)
 		}
 	}
 	if own && isInUse(updated) {
