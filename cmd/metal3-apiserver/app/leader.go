@@ -106,8 +106,7 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(t.operator.Run)
 	controller := reconcile.New(reconcile.Deps{
 		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: kinds.HardwareData(),
-		Firmware: t.firmware, Versions: func(host *metal3api.BareMetalHost) (firmware.Versions, error) { return t.fleet.ClientOf(host) },
-		Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
+		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
 		Planner: planner, Hold: t.hold, Operator: t.operator, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })

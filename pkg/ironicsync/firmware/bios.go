@@ -11,27 +11,23 @@ import (
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
-
-// BIOSIronic is the request to Ironic for BIOS settings. It reads Ironic's database only.
-type BIOSIronic interface {
-	ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error)
-}
 
 // SettingsKeeper keeps the HostFirmwareSettings of hosts, and the FirmwareSchemas that hosts of a model share.
 type SettingsKeeper struct {
 	*Keeper[*metal3.HostFirmwareSettings]
-	schemas schemas
+	schemas  schemas
+	ironicOf IronicOf
 }
 
-// NewSettingsKeeper returns a SettingsKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewSettingsKeeper(objects Objects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.Clock) *SettingsKeeper {
-	schemas := schemas{stored}
+// NewSettingsKeeper returns a SettingsKeeper.
+func NewSettingsKeeper(objects kinds.Store[*metal3.HostFirmwareSettings], stored kinds.Store[*metal3.FirmwareSchema], ironicOf IronicOf, c clock.Clock) *SettingsKeeper {
+	schemas, lists := schemas{stored}, newLists("BIOS settings", c)
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
-		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: newSharedLists[ironic.BIOSSetting]("BIOS settings", c)}, objects: objects, clock: c,
-	}, schemas}
+		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: lists}, objects: objects, lists: lists, clock: c,
+	}, schemas, ironicOf}
 }
 
 // SchemaOf returns the schema of the settings of a host, or nil if Ironic has not been asked yet.
@@ -42,12 +38,11 @@ func (k *SettingsKeeper) SchemaOf(ctx context.Context, recorded *metal3.HostFirm
 // biosSettings is what is particular to HostFirmwareSettings.
 type biosSettings struct {
 	schemas  schemas
-	ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error)
-	lists    *sharedLists[ironic.BIOSSetting]
+	ironicOf IronicOf
+	lists    *lists
 }
 
 func (*biosSettings) name() string                       { return "HostFirmwareSettings" }
-func (b *biosSettings) content() string                  { return b.lists.content }
 func (*biosSettings) canHave(*metal3.BareMetalHost) bool { return true }
 
 func (*biosSettings) isSupported(context.Context, *metal3.BareMetalHost) (bool, error) {
@@ -88,7 +83,7 @@ func (b *biosSettings) read(ctx context.Context, host *metal3.BareMetalHost, obj
 	if err != nil {
 		return nil, err
 	}
-	list, err := b.lists.of(ctx, host.Status.Record.Ironic, source, client.ListBIOSSettings)
+	list, err := listOf(ctx, b.lists, host.Status.Record.Ironic, source, client.ListBIOSSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +98,6 @@ func (b *biosSettings) read(ctx context.Context, host *metal3.BareMetalHost, obj
 func (*biosSettings) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bool {
 	return recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded.Status.Source)
 }
-
-func (b *biosSettings) isLeftAlone(host *metal3.BareMetalHost) bool { return b.lists.isLeftAlone(host) }
 
 func (*biosSettings) conditions(obj *metal3.HostFirmwareSettings) []metav1.Condition {
 	return obj.Status.Conditions
@@ -124,7 +117,7 @@ func (*biosSettings) mustRecord(*metal3.BareMetalHost, *metal3.HostFirmwareSetti
 
 // schemas are the recorded FirmwareSchemas.
 type schemas struct {
-	objects Objects[*metal3.FirmwareSchema]
+	objects kinds.Store[*metal3.FirmwareSchema]
 }
 
 // maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
@@ -149,12 +142,7 @@ func (s schemas) of(ctx context.Context, obj *metal3.HostFirmwareSettings) (*met
 // ensure creates the schema if it does not exist, and makes obj an owner of it. Hosts of a model write the same schema: only that
 // is repeated if another one was faster, and Ironic is not asked again for what it has just said.
 func (s schemas) ensure(ctx context.Context, wanted *metal3.FirmwareSchema, obj *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
-	for race := 0; ; race++ {
-		schema, err := s.write(ctx, wanted, obj)
-		if !isRace(err) || race == maxRaces {
-			return schema, err
-		}
-	}
+	return retryRaces(func() (*metal3.FirmwareSchema, error) { return s.write(ctx, wanted, obj) })
 }
 
 // write is one attempt of ensure.

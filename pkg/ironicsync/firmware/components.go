@@ -8,33 +8,27 @@ import (
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
-
-// ComponentIronic has the requests to Ironic for firmware components. They read Ironic's database only.
-type ComponentIronic interface {
-	Features(ctx context.Context) (ironic.Features, error)
-	ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error)
-}
 
 // ComponentKeeper keeps the HostFirmwareComponents of hosts.
 type ComponentKeeper = Keeper[*metal3.HostFirmwareComponents]
 
-// NewComponentKeeper returns a ComponentKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewComponentKeeper(objects Objects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.Clock) *ComponentKeeper {
-	return &ComponentKeeper{kind: &components{ironicOf: ironicOf, lists: newSharedLists[ironic.FirmwareComponent]("firmware components", c)}, objects: objects, clock: c}
+// NewComponentKeeper returns a ComponentKeeper.
+func NewComponentKeeper(objects kinds.Store[*metal3.HostFirmwareComponents], ironicOf IronicOf, c clock.Clock) *ComponentKeeper {
+	lists := newLists("firmware components", c)
+	return &ComponentKeeper{kind: &components{ironicOf: ironicOf, lists: lists}, objects: objects, lists: lists, clock: c}
 }
 
 // components is what is particular to HostFirmwareComponents.
 type components struct {
-	ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error)
-	lists    *sharedLists[ironic.FirmwareComponent]
+	ironicOf IronicOf
+	lists    *lists
 }
 
-func (*components) name() string      { return "HostFirmwareComponents" }
-func (c *components) content() string { return c.lists.content }
+func (*components) name() string { return "HostFirmwareComponents" }
 
 // canHave reports whether the host's driver can update firmware. The others have no HostFirmwareComponents,
 // unless a user creates one.
@@ -71,7 +65,7 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 		if err != nil {
 			return false, false, err
 		}
-		list, err := c.lists.of(ctx, host.Status.Record.Ironic, source, client.ListFirmware)
+		list, err := listOf(ctx, c.lists, host.Status.Record.Ironic, source, client.ListFirmware)
 		switch {
 		case errors.As(err, &unread):
 			settings.ComponentsUnread(obj, unread.Error(), now)
@@ -92,8 +86,6 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 func (*components) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareComponents) bool {
 	return settings.IsOutdated(host, recorded.Status.Source) || settings.HasUnrecordedUpdates(host, recorded)
 }
-
-func (c *components) isLeftAlone(host *metal3.BareMetalHost) bool { return c.lists.isLeftAlone(host) }
 
 func (*components) conditions(obj *metal3.HostFirmwareComponents) []metav1.Condition {
 	return obj.Status.Conditions

@@ -17,10 +17,7 @@ import (
 )
 
 // untouched is an Ironic that panics when it is asked for anything.
-type untouched struct {
-	BIOSIronic
-	ComponentIronic
-}
+type untouched struct{ Ironic }
 
 // elsewhere puts a host into the Ironic of an IronicInstance.
 func (f *fleet) elsewhere(ironic string, hosts ...string) {
@@ -34,9 +31,9 @@ func (f *fleet) elsewhere(ironic string, hosts ...string) {
 func TestSettingsComeFromTheHostsOwnIronic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet("a", "b")
-		room := &lists{value: "off", takes: time.Second}
+		room := &countingIronic{value: "off", takes: time.Second}
 		f.ironic.takes = time.Second
-		f.others = map[string]BIOSIronic{"room-b": room, "room-c": untouched{}}
+		f.others = map[string]Ironic{"room-b": room, "room-c": untouched{}}
 		f.elsewhere("room-b", "b")
 		f.hosts["b"].Status.Ironic.NodeUUID = "node-a"
 		var running sync.WaitGroup
@@ -53,7 +50,7 @@ func TestSettingsComeFromTheHostsOwnIronic(t *testing.T) {
 				t.Errorf("%s is %s, want %s", name, got, want)
 			}
 		}
-		for _, client := range []*lists{f.ironic, room} {
+		for _, client := range []*countingIronic{f.ironic, room} {
 			if len(client.asked) != 1 || client.asked["node-a"] != 1 {
 				t.Errorf("asked for %v", client.asked)
 			}
@@ -80,7 +77,7 @@ func TestSettingsOfAnUnknownIronic(t *testing.T) {
 	if len(f.ironic.asked) > 0 || f.value(t, "a") != "on" {
 		t.Errorf("asked for %v; a is %s", f.ironic.asked, f.value(t, "a"))
 	}
-	f.others = map[string]BIOSIronic{"room-b": f.ironic}
+	f.others = map[string]Ironic{"room-b": f.ironic}
 	if err := f.RefreshSettings(t.Context(), "n", "a"); err != nil || f.value(t, "a") != "off" {
 		t.Errorf("when the Ironic is known: %v, a is %s", err, f.value(t, "a"))
 	}
@@ -95,8 +92,8 @@ func TestAListWhileAnIronicHangs(t *testing.T) {
 			hung = append(hung, fmt.Sprintf("b-%02d", i))
 		}
 		f := newFleet(slices.Concat(names, hung)...)
-		room := &lists{value: "on"}
-		f.others = map[string]BIOSIronic{"room-b": room}
+		room := &countingIronic{value: "on"}
+		f.others = map[string]Ironic{"room-b": room}
 		f.elsewhere("room-b", hung...)
 		for name := range f.hosts {
 			f.ensure(t, name)
@@ -128,6 +125,7 @@ func TestAListWhileAnIronicHangs(t *testing.T) {
 
 // release is an Ironic that knows one component of each node, if it supports firmware at all.
 type release struct {
+	Ironic
 	supported bool
 	asked     []string
 }
@@ -149,8 +147,8 @@ func TestComponentsComeFromTheHostsOwnIronic(t *testing.T) {
 	f.elsewhere("room-c", "c")
 	older, newer := &release{}, &release{supported: true}
 	stored := &objects[*metal3.HostFirmwareComponents]{}
-	ironics := map[string]ComponentIronic{"": older, "room-b": newer}
-	keeper := NewComponentKeeper(stored, func(host *metal3.BareMetalHost) (ComponentIronic, error) {
+	ironics := map[string]Ironic{"": older, "room-b": newer}
+	keeper := NewComponentKeeper(stored, func(host *metal3.BareMetalHost) (Ironic, error) {
 		if client, known := ironics[host.Status.Record.Ironic]; known {
 			return client, nil
 		}
@@ -185,29 +183,19 @@ func TestWhatIronicCanDoIsThatOfTheHostsOwn(t *testing.T) {
 	host.Status.Provisioning.State = metal3.StateProvisioned
 	host.Status.PoweredOn = true
 	host.Status.Record.Servicing = &metal3.Servicing{}
-	known := false
-	versionsOf := func(host *metal3.BareMetalHost) (Versions, error) {
-		switch {
-		case host.Status.Record.Ironic != "room-b":
-			return untouched{}, nil
-		case known:
-			return servicing{}, nil
-		}
-		return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "it is not known"}
-	}
-	w := NewWatch(Deps{Settings: f.Settings, Components: NewComponentKeeper(&objects[*metal3.HostFirmwareComponents]{}, nil, clock.RealClock{}), Policies: f.policies}, versionsOf, nil, nil)
+	w := NewWatch(Deps{Settings: f.Settings, Components: NewComponentKeeper(&objects[*metal3.HostFirmwareComponents]{}, nil, clock.RealClock{}), Policies: f.policies}, nil, nil)
 	host.Status.Ironic = nil // so that there is nothing to read of it
 	if _, err := w.SettingsFor(t.Context(), host); !ironic.IsUnavailable(err) {
 		t.Errorf("while the Ironic is not known: %v", err)
 	}
-	known = true
+	f.others = map[string]Ironic{"room-b": servicing{}}
 	if found, err := w.SettingsFor(t.Context(), host); err != nil || !found.CanService {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
 // servicing is an Ironic that can change a machine that runs something.
-type servicing struct{}
+type servicing struct{ Ironic }
 
 func (servicing) Features(context.Context) (ironic.Features, error) {
 	return ironic.Features{Servicing: true}, nil

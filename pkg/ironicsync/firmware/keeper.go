@@ -10,42 +10,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
-// Object is an object of a kind.
-type Object interface {
-	runtime.Object
-	metav1.Object
+// Ironic has the requests to Ironic. The lists come from its database only.
+type Ironic interface {
+	Features(ctx context.Context) (ironic.Features, error)
+	ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error)
+	ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error)
 }
 
-// Objects gives access to the recorded objects of a kind, without the API.
-type Objects[T Object] interface {
-	listerWatcher
-	Get(ctx context.Context, namespace, name string) (T, error)
-	Create(ctx context.Context, obj T) (T, error)
-	// Update writes metadata and spec, and UpdateStatus the status. The error is a Conflict if the
-	// object has been written since its resourceVersion.
-	Update(ctx context.Context, obj T) (T, error)
-	UpdateStatus(ctx context.Context, obj T) (T, error)
-}
-
-// listerWatcher lists and watches the recorded objects of a kind.
-type listerWatcher interface {
-	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-}
+// IronicOf returns the Ironic that has the node of a host.
+type IronicOf func(host *metal3.BareMetalHost) (Ironic, error)
 
 // kind is what is particular to a kind of which each host has one object, of its name.
-type kind[T Object] interface {
-	// name is that of the kind, and content what its objects contain, for people.
+type kind[T kinds.Object] interface {
+	// name is that of the kind.
 	name() string
-	content() string
 	// canHave reports whether the objects of a host make sense, as far as that follows from the host.
 	canHave(host *metal3.BareMetalHost) bool
 	// isSupported reports whether the host's Ironic has an API for them.
@@ -58,8 +44,6 @@ type kind[T Object] interface {
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
 	// isOutdated reports whether update may have something to do, apart from the conditions.
 	isOutdated(host *metal3.BareMetalHost, recorded T) bool
-	// isLeftAlone reports whether Ironic is not to be asked about the host yet, because it did not give the contents.
-	isLeftAlone(host *metal3.BareMetalHost) bool
 	// conditions returns the conditions of an object.
 	conditions(obj T) []metav1.Condition
 	// isRequested reports whether the spec asks for anything.
@@ -72,18 +56,19 @@ type kind[T Object] interface {
 }
 
 // Keeper keeps the objects of a kind, of which each host has one, of its name.
-type Keeper[T Object] struct {
+type Keeper[T kinds.Object] struct {
 	kind    kind[T]
-	objects Objects[T]
+	objects kinds.Store[T]
+	lists   *lists
 	clock   clock.Clock
 }
 
 // maxRaces bounds how often an object is written anew because another replica or host has written it.
 const maxRaces = 10
 
-// ensureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
+// EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
 // its owner. Ironic is not asked for its contents. It reports whether the object exists.
-func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
+func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
@@ -118,17 +103,20 @@ func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (non
 // since it was recorded, and whether the spec differs and is valid. It returns nil if Ironic does not support
 // such objects. If Ironic does not give what it has read, the object says that, and the error is an *unreadError.
 func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T, error) {
+	return retryRaces(func() (T, error) { return k.refresh(ctx, host) })
+}
+
+// retryRaces repeats a write if somebody else has written or created the same object. Hosts of a model share a
+// schema, so many of them may create it at the same time.
+func retryRaces[T any](write func() (T, error)) (T, error) {
 	for race := 0; ; race++ {
-		obj, err := k.refresh(ctx, host)
-		if !isRace(err) || race == maxRaces {
-			return obj, err
+		written, err := write()
+		isRace := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+		if !isRace || race == maxRaces {
+			return written, err
 		}
 	}
 }
-
-// isRace reports whether another writer has written or created the same object. Hosts of a model share a
-// schema, so many of them may create it at the same time.
-func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
 	recorded, err := k.objects.Get(ctx, host.Namespace, host.Name)
@@ -162,7 +150,7 @@ func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error
 	recorded := map[types.NamespacedName]T{}
 	return recorded, meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(T); ok {
-			recorded[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = obj
+			recorded[kinds.KeyOf(obj)] = obj
 		}
 		return nil
 	})
@@ -179,7 +167,7 @@ func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
 func (k *Keeper[T]) mayChange(host *metal3.BareMetalHost, recorded T) bool {
 	conditions := k.kind.conditions(recorded)
 	saysSo := areCurrent(conditions, recorded.GetGeneration()) && meta.IsStatusConditionFalse(conditions, settings.UpToDateCondition)
-	return k.isDue(host, recorded) && !(saysSo && k.kind.isLeftAlone(host))
+	return k.isDue(host, recorded) && !(saysSo && k.lists.isLeftAlone(host))
 }
 
 // areCurrent reports whether the conditions of an object are about its current generation.
@@ -198,7 +186,7 @@ func isChanged(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
-// has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
+// Has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
 // and is neither detached nor being deleted.
 func has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic

@@ -23,13 +23,11 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // objects keeps objects of a kind in memory.
-type objects[T interface {
-	runtime.Object
-	metav1.Object
-}] struct {
+type objects[T kinds.Object] struct {
 	mu      sync.Mutex
 	version int
 	stored  map[string]T
@@ -112,8 +110,9 @@ func (o *objects[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface
 	return nil, errors.New("not used")
 }
 
-// lists is an Ironic that counts the requests for each node.
-type lists struct {
+// countingIronic is an Ironic that counts the requests for each node.
+type countingIronic struct {
+	Ironic
 	mu    sync.Mutex
 	asked map[string]int
 	value ironic.Text
@@ -121,7 +120,7 @@ type lists struct {
 	takes time.Duration
 }
 
-func (l *lists) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
+func (l *countingIronic) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asked == nil {
@@ -145,15 +144,15 @@ type fleet struct {
 	settings *objects[*metal3.HostFirmwareSettings]
 	schemas  *objects[*metal3.FirmwareSchema]
 	policies *objects[*metal3.HostUpdatePolicy]
-	ironic   *lists
+	ironic   *countingIronic
 	hosts    map[string]*metal3.BareMetalHost
 	away     error
 	// others are the Ironics beside the one of the server's flags, by name.
-	others map[string]BIOSIronic
+	others map[string]Ironic
 }
 
 // ironicOf returns the Ironic of a host.
-func (f *fleet) ironicOf(host *metal3.BareMetalHost) (BIOSIronic, error) {
+func (f *fleet) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
 	name := host.Status.Record.Ironic
 	if name == "" {
 		return f.ironic, nil
@@ -165,7 +164,7 @@ func (f *fleet) ironicOf(host *metal3.BareMetalHost) (BIOSIronic, error) {
 }
 
 func newFleet(names ...string) *fleet {
-	f := &fleet{settings: &objects[*metal3.HostFirmwareSettings]{}, schemas: &objects[*metal3.FirmwareSchema]{}, policies: &objects[*metal3.HostUpdatePolicy]{}, ironic: &lists{value: "on"}, hosts: map[string]*metal3.BareMetalHost{}}
+	f := &fleet{settings: &objects[*metal3.HostFirmwareSettings]{}, schemas: &objects[*metal3.FirmwareSchema]{}, policies: &objects[*metal3.HostUpdatePolicy]{}, ironic: &countingIronic{value: "on"}, hosts: map[string]*metal3.BareMetalHost{}}
 	for _, name := range names {
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("host-" + name)}}
 		host.Status.Ironic = &metal3.IronicStatus{NodeUUID: "node-" + name, ProvisionState: "manageable"}

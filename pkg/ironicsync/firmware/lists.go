@@ -17,10 +17,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
-// sharedLists reads lists of nodes from Ironic. Callers share a request, also one that is under way: as
+// lists reads lists of nodes from Ironic. Callers share a request, also one that is under way: as
 // long as the node remains in its state, the answer is the same. What Ironic cannot say of a node, it is not asked for by
 // each reader: some BMCs never give it, or only after a long time.
-type sharedLists[T any] struct {
+type lists struct {
 	content  string // for people
 	requests singleflight.Group
 	failures *flowcontrol.Backoff
@@ -38,9 +38,9 @@ const (
 	listJitter   = 0.25
 )
 
-// newSharedLists returns a sharedLists of what content names.
-func newSharedLists[T any](content string, c clock.Clock) *sharedLists[T] {
-	return &sharedLists[T]{
+// newLists returns lists of what content names.
+func newLists(content string, c clock.Clock) *lists {
+	return &lists{
 		content: content, failures: flowcontrol.NewFakeBackOffWithJitter(minListPause, maxListPause, c, listJitter), reasons: map[string]string{},
 	}
 }
@@ -52,9 +52,9 @@ func (e *unreadError) Error() string {
 	return "Ironic does not give the " + e.content + " of the machine, and is asked again after a while: " + e.reason
 }
 
-// of returns the list of the node of source, from the Ironic of that name, which ask asks. The error is an *unreadError if it is
+// listOf returns the list of the node of source, from the Ironic of that name, which ask asks. The error is an *unreadError if it is
 // about that list only.
-func (l *sharedLists[T]) of(ctx context.Context, ironicName string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
+func listOf[T any](ctx context.Context, l *lists, ironicName string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
 	id := listID(ironicName, source)
 	if reason, failed := l.recentFailure(id); failed {
 		return nil, &unreadError{l.content, reason}
@@ -83,7 +83,7 @@ func listID(ironicName string, source *metal3.SettingsSource) string {
 }
 
 // isLeftAlone reports whether the list of a host's node is not to be asked for yet, because Ironic did not give it.
-func (l *sharedLists[T]) isLeftAlone(host *metal3.BareMetalHost) bool {
+func (l *lists) isLeftAlone(host *metal3.BareMetalHost) bool {
 	source := settings.SourceOf(host)
 	if source == nil {
 		return false
@@ -93,14 +93,14 @@ func (l *sharedLists[T]) isLeftAlone(host *metal3.BareMetalHost) bool {
 }
 
 // recentFailure returns why a list was not given, if it is not to be asked for again yet.
-func (l *sharedLists[T]) recentFailure(id string) (reason string, failed bool) {
+func (l *lists) recentFailure(id string) (reason string, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reasons[id], l.failures.IsInBackOffSinceUpdate(id, l.failures.Clock.Now())
 }
 
 // failed notes that a list was not given.
-func (l *sharedLists[T]) failed(id, reason string) {
+func (l *lists) failed(id, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failures.Next(id, l.failures.Clock.Now())

@@ -8,17 +8,12 @@ import (
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
-
-// PolicyStore keeps the HostUpdatePolicies, which have the names of their hosts.
-type PolicyStore interface {
-	listerWatcher
-	Update(ctx context.Context, policy *metal3.HostUpdatePolicy) (*metal3.HostUpdatePolicy, error)
-}
 
 // policies knows the HostUpdatePolicies.
 type policies struct {
-	store    PolicyStore
+	store    kinds.Store[*metal3.HostUpdatePolicy]
 	informer cache.SharedIndexInformer
 }
 

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // Hosts gives access to the recorded hosts.
 type Hosts interface {
-	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
+	kinds.Getter[*metal3.BareMetalHost]
 	// ListIn returns the hosts of a namespace; empty means of all.
 	ListIn(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error)
 }
@@ -26,11 +26,6 @@ type Hosts interface {
 type HostRefresher interface {
 	RefreshHost(ctx context.Context, namespace, name string) error
 	RefreshAll(ctx context.Context, namespace string) error
-}
-
-// Policies gives access to the recorded HostUpdatePolicies.
-type Policies interface {
-	Get(ctx context.Context, namespace, name string) (*metal3.HostUpdatePolicy, error)
 }
 
 // Reader brings HostFirmwareSettings and HostFirmwareComponents up to date for those who read them:
@@ -42,7 +37,7 @@ type Reader struct {
 	Hosts      Hosts
 	Refresher  HostRefresher
 	// Policies say what Preview may expect of a machine that runs something.
-	Policies Policies
+	Policies kinds.Getter[*metal3.HostUpdatePolicy]
 	// Timeout returns what bounds how long a read waits for the list of the Ironic of an IronicInstance (empty: of the server's
 	// flags), in addition to the hosts.
 	Timeout func(ironic string) time.Duration
@@ -72,7 +67,7 @@ func (r *Reader) RefreshAllComponents(ctx context.Context, namespace string) err
 	return refreshAll(ctx, r, r.Components, namespace)
 }
 
-func refreshOne[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace, name string) error {
+func refreshOne[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace, name string) error {
 	stale := r.Refresher.RefreshHost(ctx, namespace, name)
 	host, err := r.Hosts.Get(ctx, namespace, name)
 	switch {
@@ -86,7 +81,7 @@ func refreshOne[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	return errors.Join(stale, refresh(ctx, r.Timeout(host.Status.Record.Ironic), keeper, host))
 }
 
-func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace string) error {
+func refreshAll[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace string) error {
 	stale := r.Refresher.RefreshAll(ctx, namespace)
 	hosts, err := r.Hosts.ListIn(ctx, namespace)
 	if err != nil {
@@ -99,7 +94,7 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	due := map[string][]*metal3.BareMetalHost{} // by the name of the Ironic
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
-		known, exists := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
+		known, exists := recorded[kinds.KeyOf(host)]
 		if exists && keeper.mayChange(host, known) {
 			due[host.Status.Record.Ironic] = append(due[host.Status.Record.Ironic], host)
 		}
@@ -115,7 +110,7 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 }
 
 // refreshHosts refreshes the objects of hosts, all of the Ironic of that name. The error is the first one, and names the Ironic.
-func refreshHosts[T Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], ironic string, hosts []*metal3.BareMetalHost) error {
+func refreshHosts[T kinds.Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], ironic string, hosts []*metal3.BareMetalHost) error {
 	var (
 		running sync.WaitGroup
 		mu      sync.Mutex
@@ -148,12 +143,12 @@ func refreshHosts[T Object](ctx context.Context, timeout time.Duration, keeper *
 	return first
 }
 
-func refresh[T Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], host *metal3.BareMetalHost) error {
+func refresh[T kinds.Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], host *metal3.BareMetalHost) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	unread := new(unreadError)
 	if _, err := keeper.Refresh(ctx, host); err != nil && !apierrors.IsNotFound(err) && !errors.As(err, &unread) { // the object says what is unread
-		return fmt.Errorf("the %s of %s/%s are as they were recorded: %w", keeper.kind.content(), host.Namespace, host.Name, err)
+		return fmt.Errorf("the %s of %s/%s are as they were recorded: %w", keeper.lists.content, host.Namespace, host.Name, err)
 	}
 	return nil
 }

@@ -11,31 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
-
-// Events records Kubernetes events about objects. It does not block.
-type Events interface {
-	RecordObject(regarding *corev1.ObjectReference, event events.Event)
-}
-
-// Versions knows what an Ironic can do.
-type Versions interface {
-	Features(ctx context.Context) (ironic.Features, error)
-}
 
 // Deps are what a Watch works with.
 type Deps struct {
 	Settings   *SettingsKeeper
 	Components *ComponentKeeper
-	Policies   PolicyStore
+	Policies   kinds.Store[*metal3.HostUpdatePolicy]
 }
 
 // HostSettings are the BIOS settings and the firmware of a host; nil if they do not matter now.
@@ -60,18 +51,16 @@ type HostSettings struct {
 // Watch requeues hosts when their HostFirmwareSettings, HostFirmwareComponents or HostUpdatePolicies change,
 // and knows which of these are up to date.
 type Watch struct {
-	versionsOf func(host *metal3.BareMetalHost) (Versions, error)
 	keeper     *SettingsKeeper
 	bios       *watched[*metal3.HostFirmwareSettings]
 	components *watched[*metal3.HostFirmwareComponents]
 	policies   *policies
 }
 
-// NewWatch returns a Watch, which calls requeue for the host of each object that changes. versionsOf returns the Ironic that has the
-// node of a host.
-func NewWatch(deps Deps, versionsOf func(host *metal3.BareMetalHost) (Versions, error), sink Events, requeue func(types.NamespacedName)) *Watch {
+// NewWatch returns a Watch, which calls requeue for the host of each object that changes.
+func NewWatch(deps Deps, sink kinds.Events, requeue func(types.NamespacedName)) *Watch {
 	w := &Watch{
-		versionsOf: versionsOf, keeper: deps.Settings,
+		keeper:     deps.Settings,
 		bios:       newWatched(deps.Settings.Keeper, &metal3.HostFirmwareSettings{}, sink, requeue),
 		components: newWatched(deps.Components, &metal3.HostFirmwareComponents{}, sink, requeue),
 		policies:   &policies{deps.Policies, newInformer(deps.Policies, &metal3.HostUpdatePolicy{}, requeue, func(_, _ any) {})},
@@ -130,11 +119,11 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 	if !planned && !changed {
 		return found, nil
 	}
-	versions, err := w.versionsOf(host)
+	client, err := w.keeper.ironicOf(host)
 	if err != nil {
 		return found, err
 	}
-	features, err := versions.Features(ctx)
+	features, err := client.Features(ctx)
 	if planned {
 		found.RAIDAlone = features.Quirks.StuckAfterRAIDStep
 	}
@@ -179,12 +168,12 @@ func (w *Watch) Refresh(ctx context.Context, host *metal3.BareMetalHost) {
 }
 
 // watched are the objects of a kind, of which each host has one, as they are known from a watch.
-type watched[T Object] struct {
+type watched[T kinds.Object] struct {
 	keeper   *Keeper[T]
 	informer cache.SharedIndexInformer
 }
 
-func newWatched[T Object](keeper *Keeper[T], example T, sink Events, requeue func(types.NamespacedName)) *watched[T] {
+func newWatched[T kinds.Object](keeper *Keeper[T], example T, sink kinds.Events, requeue func(types.NamespacedName)) *watched[T] {
 	kind := keeper.kind
 	return &watched[T]{keeper, newInformer(keeper.objects, example, requeue, func(old, obj any) {
 		reportFaults(sink, kind.name(), obj.(T), kind.conditions(old.(T)), kind.conditions(obj.(T)))
@@ -193,14 +182,9 @@ func newWatched[T Object](keeper *Keeper[T], example T, sink Events, requeue fun
 
 // newInformer returns an informer of the objects of a kind, each of which has the name of its host. requeue
 // is called for the host of each object that changes, and updated for each object that is updated.
-func newInformer(objects listerWatcher, example runtime.Object, requeue func(types.NamespacedName), updated func(old, obj any)) cache.SharedIndexInformer {
+func newInformer(objects kinds.Objects, example runtime.Object, requeue func(types.NamespacedName), updated func(old, obj any)) cache.SharedIndexInformer {
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return objects.Watch(ctx, options)
-		},
+		ListWithContextFunc: objects.List, WatchFuncWithContext: objects.Watch,
 	}, example, 0, nil)
 	changed := func(obj any) {
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
@@ -216,15 +200,12 @@ func newInformer(objects listerWatcher, example runtime.Object, requeue func(typ
 
 // reportFaults records an event if the spec of an object is not valid, in the words of the condition Valid,
 // and that was not so before. The condition may have been set by another replica.
-func reportFaults(sink Events, kind string, obj metav1.Object, before, after []metav1.Condition) {
+func reportFaults(sink kinds.Events, kind string, obj metav1.Object, before, after []metav1.Condition) {
 	old, fault := meta.FindStatusCondition(before, settings.ValidCondition), meta.FindStatusCondition(after, settings.ValidCondition)
 	if fault == nil || fault.Status != metav1.ConditionFalse || old != nil && old.Status == fault.Status && old.Message == fault.Message {
 		return
 	}
-	sink.RecordObject(&corev1.ObjectReference{
-		APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind,
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
-	}, events.Event{Type: corev1.EventTypeNormal, Reason: "ValidationFailed", Message: fault.Message})
+	sink.RecordObject(kinds.ReferenceTo(kind, obj), events.Event{Type: corev1.EventTypeNormal, Reason: "ValidationFailed", Message: fault.Message})
 }
 
 // withoutValues drops the values of all settings, which take most of the memory.
@@ -243,43 +224,60 @@ func (w *watched[T]) recorded(host *metal3.BareMetalHost) (obj T, exists bool) {
 	return obj, exists
 }
 
-// of returns the object of a host if it matters now, after it has brought it up to date; otherwise, it only
-// makes sure that it exists. It matters while the host runs nothing and the object asks for something, and
-// while the policy permits changes. A failure to read it keeps nothing else from being done unless it asks
-// for something. generation is that of an object that a user has written, and 0 while none has.
-func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (current T, generation int64, err error) {
+// decision is what is to be done about the object of a host, and what that means for the host.
+type decision struct {
+	// create is set if the object does not exist and has to, and refresh if it matters now, and has to be up to date.
+	create, refresh bool
+	// requested is set if the object asks for something.
+	requested bool
+	// recording is set if what was done to the machine has to be recorded before anything else is done.
+	recording bool
+	// generation is that of an object that a user has written, and 0 while none has.
+	generation int64
+}
+
+// decide decides about the object of a host. It matters while the host runs nothing and the object asks for
+// something, and while the policy permits changes.
+func (w *watched[T]) decide(host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (d decision) {
 	kind := w.keeper.kind
 	recorded, exists := w.recorded(host)
-	isRequested := exists && kind.isRequested(recorded)
-	mustRecord := exists && kind.mustRecord(host, recorded)
-	if exists && (recorded.GetGeneration() > 1 || isRequested) {
-		generation = recorded.GetGeneration()
+	if exists {
+		d.requested, d.recording = kind.isRequested(recorded), kind.mustRecord(host, recorded)
 	}
-	if !exists && has(host) && kind.canHave(host) {
-		if _, err := w.keeper.ensureExists(ctx, host); err != nil {
-			klog.FromContext(ctx).Error(err, "The "+kind.name()+" cannot be created")
+	if exists && (recorded.GetGeneration() > 1 || d.requested) {
+		d.generation = recorded.GetGeneration()
+	}
+	d.create = !exists && Has(host) && kind.canHave(host)
+	isChanged := d.requested && (w.keeper.isDue(host, recorded) || isChanged(kind.conditions(recorded)))
+	isServiced := policy != nil && kind.isPermitted(policy) && mayBeServiced(host, isChanged)
+	d.refresh = (d.requested && runsNothing(host) || isServiced || d.recording) && (Has(host) || isServiceOpen(host))
+	return d
+}
+
+// of returns the object of a host if it matters now, after it has brought it up to date, and the generation of a
+// decision. A failure to read it keeps nothing else from being done unless the host depends on it.
+func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (current T, generation int64, err error) {
+	decided := w.decide(host, policy)
+	if decided.create {
+		if _, err := w.keeper.EnsureExists(ctx, host); err != nil {
+			klog.FromContext(ctx).Error(err, "The "+w.keeper.kind.name()+" cannot be created")
 		}
 	}
-	isServiced := policy != nil && kind.isPermitted(policy) &&
-		mayBeServiced(host, isRequested && (w.keeper.isDue(host, recorded) || isChanged(kind.conditions(recorded))))
-	matters := isRequested && runsNothing(host) || isServiced || mustRecord
-	if !matters || !has(host) && !isServiceOpen(host) {
-		return current, generation, nil
+	if !decided.refresh {
+		return current, decided.generation, nil
 	}
-	ensured, err := w.keeper.Ensure(ctx, host)
+	current, err = w.keeper.Ensure(ctx, host)
 	unread := new(unreadError)
-	switch {
-	case errors.As(err, &unread) && isRequested:
-		return current, generation, &unreadWish{kind.name(), unread}
-	case errors.As(err, &unread):
-		return current, generation, nil
-	case err != nil && (isRequested || mustRecord):
-		return current, generation, err
-	case err != nil:
+	switch isUnread := errors.As(err, &unread); {
+	case isUnread && decided.requested:
+		err = &unreadWish{w.keeper.kind.name(), unread}
+	case isUnread:
+		err = nil // the object says it
+	case err != nil && !decided.requested && !decided.recording:
 		w.logFailure(ctx, err)
-		return current, generation, nil
+		err = nil
 	}
-	return ensured, generation, nil
+	return current, decided.generation, err
 }
 
 // refresh brings the object of a host up to date if it exists. One that was just created requeues the host.

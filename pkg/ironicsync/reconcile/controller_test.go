@@ -107,8 +107,7 @@ func newSimulatedWorld(t *testing.T, options ironicsim.Options) *world {
 
 func newWorldOf(t *testing.T, client interface {
 	ironicClient
-	firmware.BIOSIronic
-	firmware.ComponentIronic
+	firmware.Ironic
 }) *world {
 	return &world{t: t, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
@@ -155,7 +154,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	controller := reconcile.New(reconcile.Deps{
 		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{},
 		Hosts: hosts, Ironics: ironics,
-		Versions: func(*metal3.BareMetalHost) (firmware.Versions, error) { return client, nil }, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
+		Secrets:  secrets.New(w.secrets.client, w.secrets.metadata, nil),
 		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost, w.remembered = planner.PlanHost, planner.Remembered

@@ -198,9 +198,9 @@ type memoryFirmware struct {
 }
 
 // newMemoryFirmware returns a keeper that asks client for BIOS settings.
-func newMemoryFirmware(client firmware.BIOSIronic) *memoryFirmware {
+func newMemoryFirmware(client firmware.Ironic) *memoryFirmware {
 	settings, schemas := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings"), newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas")
-	return &memoryFirmware{firmware.NewSettingsKeeper(settings, schemas, func(*metal3.BareMetalHost) (firmware.BIOSIronic, error) { return client, nil }, clock.RealClock{}), settings, schemas}
+	return &memoryFirmware{firmware.NewSettingsKeeper(settings, schemas, func(*metal3.BareMetalHost) (firmware.Ironic, error) { return client, nil }, clock.RealClock{}), settings, schemas}
 }
 
 // memoryComponents keeps the firmware components of hosts in memory.
@@ -210,9 +210,9 @@ type memoryComponents struct {
 }
 
 // newMemoryComponents returns a keeper that asks client for firmware.
-func newMemoryComponents(client firmware.ComponentIronic) *memoryComponents {
+func newMemoryComponents(client firmware.Ironic) *memoryComponents {
 	components := newMemoryObjects[*metal3.HostFirmwareComponents]("hostfirmwarecomponents")
-	return &memoryComponents{firmware.NewComponentKeeper(components, func(*metal3.BareMetalHost) (firmware.ComponentIronic, error) { return client, nil }, clock.RealClock{}), components}
+	return &memoryComponents{firmware.NewComponentKeeper(components, func(*metal3.BareMetalHost) (firmware.Ironic, error) { return client, nil }, clock.RealClock{}), components}
 }
 
 // memoryEvents keeps the reasons of events of hosts, and those of other objects with their messages.

@@ -73,8 +73,6 @@ type Deps struct {
 	Secrets  *secrets.Secrets
 	Hardware executor.HardwareStore
 	Firmware firmware.Deps
-	// Versions reports what the Ironic of a host can do.
-	Versions func(host *metal3.BareMetalHost) (firmware.Versions, error)
 	Events   EventSink
 	// Planner has hosts planned again on behalf of others.
 	Planner *Planner
@@ -116,7 +114,7 @@ func New(deps Deps, settings Settings) *Reconciler {
 	return &Reconciler{
 		deps: deps, settings: settings, clock: deps.Clock,
 		index:    newIndex(deps.Hosts, settings),
-		firmware: firmware.NewWatch(deps.Firmware, deps.Versions, deps.Events, deps.Planner.add),
+		firmware: firmware.NewWatch(deps.Firmware, deps.Events, deps.Planner.add),
 		recorder: recorder.New(deps.Hosts, deps.Clock),
 		drivers:  map[string]*driver{},
 	}

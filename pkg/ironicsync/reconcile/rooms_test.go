@@ -59,8 +59,8 @@ func newRooms(t *testing.T, names ...string) *rooms {
 	}
 	r.world = newWorldOf(t, r.sims[""])
 	// Each host's settings are those that its own Ironic reports.
-	r.firmware.keeper = firmware.NewSettingsKeeper(r.firmware.memoryObjects, r.firmware.schemas, func(host *metal3.BareMetalHost) (firmware.BIOSIronic, error) { return r.of(host) }, clock.RealClock{})
-	r.components.keeper = firmware.NewComponentKeeper(r.components.memoryObjects, func(host *metal3.BareMetalHost) (firmware.ComponentIronic, error) { return r.of(host) }, clock.RealClock{})
+	r.firmware.keeper = firmware.NewSettingsKeeper(r.firmware.memoryObjects, r.firmware.schemas, func(host *metal3.BareMetalHost) (firmware.Ironic, error) { return r.of(host) }, clock.RealClock{})
+	r.components.keeper = firmware.NewComponentKeeper(r.components.memoryObjects, func(host *metal3.BareMetalHost) (firmware.Ironic, error) { return r.of(host) }, clock.RealClock{})
 	return r
 }
 
@@ -94,7 +94,7 @@ func (r *rooms) begin(killedAt int) {
 	hold, watch := r.newHold()
 	controller := reconcile.New(reconcile.Deps{
 		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{}, Hosts: mortalHosts{r.hosts, r.fuse}, Ironics: r,
-		Versions: func(host *metal3.BareMetalHost) (firmware.Versions, error) { return r.of(host) }, Secrets: secrets.New(r.secrets.client, r.secrets.metadata, nil),
+		Secrets:  secrets.New(r.secrets.client, r.secrets.metadata, nil),
 		Hardware: r.hardware, Firmware: firmware.Deps{Settings: r.firmware.keeper, Components: r.components.keeper, Policies: r.policies}, Events: r.events,
 	}, r.settings)
 	ended := make(chan struct{})
