@@ -63,7 +63,7 @@ func (b *biosSettings) update(ctx context.Context, host *metal3.BareMetalHost, o
 		known, err := b.read(ctx, host, obj, source)
 		switch {
 		case errors.As(err, &unread):
-			settings.BIOSUnread(obj, unread.Error(), now)
+			settings.Unread(&obj.Status.Conditions, obj.Generation, unread.Error(), now)
 		case err != nil:
 			return false, false, err
 		default:

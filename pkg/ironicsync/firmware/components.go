@@ -68,7 +68,7 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 		list, err := listOf(ctx, c.lists, host.Status.Record.Ironic, source, client.ListFirmware)
 		switch {
 		case errors.As(err, &unread):
-			settings.ComponentsUnread(obj, unread.Error(), now)
+			settings.Unread(&obj.Status.Conditions, obj.Generation, unread.Error(), now)
 		case err != nil:
 			return false, false, err
 		default:

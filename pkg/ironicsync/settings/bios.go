@@ -139,11 +139,6 @@ func valueFor(kind metal3.SettingType, value intstr.IntOrString) any {
 	return text(value)
 }
 
-// succeeded has nothing to record: Ironic's list says what holds.
-func (bios) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation, *ironic.Node) string {
-	return ""
-}
-
 // arrived forgets what was applied: if the machine has other values later, somebody has changed them.
 func (bios) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 	if last := m.last(status); last != nil {
@@ -154,5 +149,3 @@ func (bios) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 func (bios) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
 	return policy.FirmwareSettings == metal3.UpdateOnReboot
 }
-
-func (bios) deprovisioned(*metal3.BareMetalHostStatus) {}

@@ -124,10 +124,7 @@ func UpdateBIOSConditions(firmware, before *metal3.HostFirmwareSettings, schema 
 		case len(judged.waiting) > 0:
 			detected.Message = cut("Read-only now, and applied if that has changed when the other settings are applied: " + strings.Join(judged.waiting, ", "))
 		}
-		for _, c := range []metav1.Condition{detected, valid} {
-			c.ObservedGeneration, c.LastTransitionTime = firmware.Generation, now
-			meta.SetStatusCondition(&firmware.Status.Conditions, c)
-		}
+		setConditions(&firmware.Status.Conditions, firmware.Generation, now, detected, valid)
 	}
 	if equality.Semantic.DeepEqual(firmware.Status, before.Status) {
 		return false

@@ -129,12 +129,5 @@ func (firmwareUpdates) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
 	return policy.FirmwareUpdates == metal3.UpdateOnReboot
 }
 
-// succeeded has nothing to record in the host: what was updated is recorded in the
-// HostFirmwareComponents.
-func (firmwareUpdates) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation, *ironic.Node) string {
-	return ""
-}
-
+// arrived has nothing to record in the host: what was updated is recorded in the HostFirmwareComponents.
 func (firmwareUpdates) arrived(*metal3.BareMetalHostStatus, Machine) {}
-
-func (firmwareUpdates) deprovisioned(*metal3.BareMetalHostStatus) {}

@@ -78,7 +78,7 @@ func UpdateComponentConditions(components, before *metal3.HostFirmwareComponents
 			// it once more.
 			status.Updates = append([]metal3.FirmwareUpdate(nil), components.Spec.Updates...)
 		}
-		setConditions(components, now, detected, valid)
+		setConditions(&status.Conditions, components.Generation, now, detected, valid)
 	}
 	return updatedAt(components, before, now)
 }
@@ -90,18 +90,11 @@ func RefuseUpdates(components, before *metal3.HostFirmwareComponents, now metav1
 	for _, kind := range []string{ChangeDetectedCondition, UpToDateCondition} {
 		meta.RemoveStatusCondition(&components.Status.Conditions, kind)
 	}
-	setConditions(components, now, metav1.Condition{
+	setConditions(&components.Status.Conditions, components.Generation, now, metav1.Condition{
 		Type: ValidCondition, Status: metav1.ConditionFalse, Reason: notSupportedReason,
 		Message: "Ironic has no API for firmware, which came with its " + ironic.FirmwareSince + ": nothing is known of the host's firmware, and nothing is updated",
 	})
 	return updatedAt(components, before, now)
-}
-
-func setConditions(components *metal3.HostFirmwareComponents, now metav1.Time, conditions ...metav1.Condition) {
-	for _, c := range conditions {
-		c.ObservedGeneration, c.LastTransitionTime = components.Generation, now
-		meta.SetStatusCondition(&components.Status.Conditions, c)
-	}
 }
 
 func updatedAt(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {

@@ -92,8 +92,8 @@ func (raid) addTo(clean *Clean, m Machine) error {
 	had := newLayout(host)
 	driver := raidInterfaceOf(host)
 	hardware, software := wanted.HardwareRAIDVolumes, wanted.SoftwareRAIDVolumes
-	sameHardware := had.attempted == nil && sameHardwareVolumes(hardware, had.saved.HardwareRAIDVolumes)
-	sameSoftware := had.attempted == nil && sameSoftwareVolumes(software, had.saved.SoftwareRAIDVolumes)
+	sameHardware := had.attempted == nil && sameVolumes(hardware, had.saved.HardwareRAIDVolumes)
+	sameSoftware := had.attempted == nil && sameVolumes(software, had.saved.SoftwareRAIDVolumes)
 	if len(software) > 0 && !sameSoftware || len(hardware) > 0 && !sameHardware {
 		// What is there already is not checked, and nothing is removed for what cannot be made.
 		if err := checkRAID(wanted, driver); err != nil {
@@ -133,17 +133,19 @@ func (c *Clean) changeRAID(raidInterface string, disks []ironic.LogicalDisk, aft
 	}
 }
 
-// succeeded does not record volumes that Ironic has not made: it only logs it if the task of a BMC
-// that makes a volume fails.
-func (raid) succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) string {
+// Succeeded records in status what a clean or a service has applied that Ironic takes for a success. That is only
+// the layout: what else was applied is in Ironic's lists. If Ironic has not made the volumes, the clean has
+// failed: Ironic only logs it if the task of a BMC that makes a volume fails.
+func Succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) {
 	if done.RAID == nil {
-		return ""
+		return
 	}
 	if wanted := len(done.RAID.HardwareRAIDVolumes) + len(done.RAID.SoftwareRAIDVolumes); slices.Contains(done.Steps, createStep) && int(node.RAIDVolumes) < wanted {
-		return fmt.Sprintf("Ironic has carried out the RAID steps without an error, and has made %d of %d volumes (raid_config): its log says why", node.RAIDVolumes, wanted)
+		done.Phase = metal3.PreparationFailed
+		done.Problem = fmt.Sprintf("Ironic has carried out the RAID steps without an error, and has made %d of %d volumes (raid_config): its log says why", node.RAIDVolumes, wanted)
+		return
 	}
 	status.Provisioning.RAID = done.RAID.DeepCopy()
-	return ""
 }
 
 func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {
@@ -156,9 +158,9 @@ func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 // allowedBy is false: a change of the volumes destroys what is on them.
 func (raid) allowedBy(metal3.HostUpdatePolicySpec) bool { return false }
 
-// deprovisioned drops software volumes, which are created anew then: the cleaning may have
-// erased them, and what was deployed may have changed them.
-func (raid) deprovisioned(status *metal3.BareMetalHostStatus) {
+// Deprovisioned drops what is recorded of settings that do not outlive a deployment. These are software volumes, which
+// are created anew then: the cleaning may have erased them, and what was deployed may have changed them.
+func Deprovisioned(status *metal3.BareMetalHostStatus) {
 	if saved := status.Provisioning.RAID; saved != nil {
 		saved.SoftwareRAIDVolumes = nil
 	}
@@ -181,15 +183,10 @@ func sameLayout(a, b *metal3.RAIDConfig) bool {
 	if b == nil {
 		b = &metal3.RAIDConfig{}
 	}
-	return sameHardwareVolumes(a.HardwareRAIDVolumes, b.HardwareRAIDVolumes) && sameSoftwareVolumes(a.SoftwareRAIDVolumes, b.SoftwareRAIDVolumes)
+	return sameVolumes(a.HardwareRAIDVolumes, b.HardwareRAIDVolumes) && sameVolumes(a.SoftwareRAIDVolumes, b.SoftwareRAIDVolumes)
 }
 
-// sameHardwareVolumes and sameSoftwareVolumes tell a nil list from an empty one, which
-// equality.Semantic does not.
-func sameHardwareVolumes(a, b []metal3.HardwareRAIDVolume) bool {
-	return (a == nil) == (b == nil) && equality.Semantic.DeepEqual(a, b)
-}
-
-func sameSoftwareVolumes(a, b []metal3.SoftwareRAIDVolume) bool {
+// sameVolumes tells a nil list from an empty one, which equality.Semantic does not.
+func sameVolumes[T any](a, b []T) bool {
 	return (a == nil) == (b == nil) && equality.Semantic.DeepEqual(a, b)
 }

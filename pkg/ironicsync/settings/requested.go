@@ -51,7 +51,7 @@ func FailRequestedClean(status *metal3.BareMetalHostStatus, message string, now 
 		Steps: []string{},
 	}
 	for _, step := range request.Steps {
-		failed.Steps = append(failed.Steps, step.Interface+"."+step.Step)
+		failed.Steps = append(failed.Steps, nameOf(step.Interface, step.Step))
 	}
 	status.Record.Preparation, status.Record.RequestedClean = failed, nil
 }

@@ -74,15 +74,10 @@ type setting interface {
 	// addTo adds to clean what Ironic has to do next for what is not applied. The error is for
 	// users: it says why what they want cannot be applied.
 	addTo(clean *Clean, m Machine) error
-	// succeeded records in status what a clean has applied. It returns a text for users if the
-	// node shows that the clean has not done that, although Ironic takes it for a success.
-	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) (problem string)
 	// arrived records in status what is wanted, when Ironic has nothing more to do for it.
 	arrived(status *metal3.BareMetalHostStatus, m Machine)
 	// allowedBy reports whether the policy permits changes while the machine runs something.
 	allowedBy(policy metal3.HostUpdatePolicySpec) bool
-	// deprovisioned drops from status what does not outlive the end of a deployment.
-	deprovisioned(status *metal3.BareMetalHostStatus)
 }
 
 // settings are all kinds, in the order in which their steps are carried out.
@@ -167,13 +162,6 @@ func IsServiced(m Machine) bool {
 	return equality.Semantic.DeepEqual(status, &m.Host.Status)
 }
 
-// Deprovisioned drops what is recorded of settings that do not outlive a deployment.
-func Deprovisioned(status *metal3.BareMetalHostStatus) {
-	for _, s := range settings {
-		s.deprovisioned(status)
-	}
-}
-
 // Request returns what is recorded before Ironic is asked for clean.
 func Request(clean *Clean, node *metal3.IronicStatus, now metav1.Time) *metal3.Preparation {
 	requested := &metal3.Preparation{
@@ -182,7 +170,7 @@ func Request(clean *Clean, node *metal3.IronicStatus, now metav1.Time) *metal3.P
 		IsRequested: clean.IsRequested, StateChangedAt: node.StateChangedAt.DeepCopy(),
 	}
 	for _, step := range clean.Steps {
-		requested.Steps = append(requested.Steps, step.Interface+"."+step.Step)
+		requested.Steps = append(requested.Steps, nameOf(step.Interface, step.Step))
 	}
 	return requested
 }
@@ -229,15 +217,8 @@ func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, no
 	}
 }
 
-// Succeeded records in status what a clean or a service has applied that Ironic takes for a
-// success, or in done why it is none.
-func Succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) {
-	for _, s := range settings {
-		if problem := s.succeeded(status, done, node); problem != "" {
-			done.Phase, done.Problem = metal3.PreparationFailed, problem
-		}
-	}
-}
+// nameOf returns how a preparation names a step.
+func nameOf(stepInterface, step string) string { return stepInterface + "." + step }
 
 // stateChangedAt returns when the node has come into its state, with the precision in which it is
 // recorded. It is nil if Ironic does not say.
