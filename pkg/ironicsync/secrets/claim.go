@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -42,8 +44,7 @@ func CredentialsIn(secret *corev1.Secret) (username, password string, missing []
 // missing.
 func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Credentials, error) {
 	key := host.Namespace + "/" + host.Spec.BMC.CredentialsName
-	s.claims.LockKey(key)
-	defer func() { _ = s.claims.UnlockKey(key) }()
+	defer s.lock(key)()
 	var secret *corev1.Secret
 	claimWith := func(own bool) (read string, err error) {
 		return s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
@@ -80,9 +81,7 @@ type Data struct {
 // Data reads a Secret that a host names, other than the one with its BMC credentials, and marks
 // it with the label by which Secrets of hosts are found. The host does not become its owner.
 func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error) {
-	key := namespace + "/" + name
-	s.claims.LockKey(key)
-	defer func() { _ = s.claims.UnlockKey(key) }()
+	defer s.lock(namespace + "/" + name)()
 	var secret *corev1.Secret
 	read, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		secret = sec
@@ -125,10 +124,7 @@ func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) e
 	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(err)
 }
 
 // modify reads a Secret and calls change with it. If change returns true, the metadata is

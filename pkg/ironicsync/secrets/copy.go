@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
@@ -32,8 +34,7 @@ func (s *Secrets) Copy(ctx context.Context, from, to types.NamespacedName, label
 	if len(validation.NameIsDNSSubdomain(from.Name, false)) > 0 {
 		return apierrors.NewNotFound(corev1.Resource("secrets"), from.Name)
 	}
-	s.claims.LockKey(to.String())
-	defer func() { _ = s.claims.UnlockKey(to.String()) }()
+	defer s.lock(to.String())()
 	version := s.watched(from.Namespace, from.Name)
 	s.mu.Lock()
 	known, isKnown := s.copies[to.String()]
@@ -94,8 +95,7 @@ func (s *Secrets) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 
 // DeleteCopy deletes a Secret if it exists and has the labels.
 func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, labels map[string]string) error {
-	s.claims.LockKey(copy.String())
-	defer func() { _ = s.claims.UnlockKey(copy.String()) }()
+	defer s.lock(copy.String())()
 	s.mu.Lock()
 	delete(s.copies, copy.String())
 	s.mu.Unlock()
@@ -110,18 +110,9 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 }
 
 func (s *Secrets) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
-	err := s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
 }
 
-func hasLabels(secret *corev1.Secret, labels map[string]string) bool {
-	for key, value := range labels {
-		if secret.Labels[key] != value {
-			return false
-		}
-	}
-	return true
+func hasLabels(secret *corev1.Secret, wanted map[string]string) bool {
+	return labels.SelectorFromSet(wanted).Matches(labels.Set(secret.Labels))
 }

@@ -25,9 +25,7 @@ func (s *Secrets) Read(ctx context.Context, namespace, name string) (map[string]
 // the Secrets of hosts and an owner, with which it is deleted. Other Secrets are not changed:
 // whoever may create the owner could otherwise have any Secret deleted.
 func (s *Secrets) Own(ctx context.Context, namespace, name string, owner metav1.OwnerReference, isCredentials func(*corev1.Secret) bool) (map[string][]byte, error) {
-	key := namespace + "/" + name
-	s.claims.LockKey(key)
-	defer func() { _ = s.claims.UnlockKey(key) }()
+	defer s.lock(namespace + "/" + name)()
 	var data map[string][]byte
 	_, err := s.modify(ctx, namespace, name, func(secret *corev1.Secret) bool {
 		data = secret.Data

@@ -112,8 +112,7 @@ func (s *Secrets) letGoOf(ctx context.Context, key types.NamespacedName) {
 		s.letGo.queue.Forget(key)
 		return
 	}
-	s.claims.LockKey(key.String())
-	defer func() { _ = s.claims.UnlockKey(key.String()) }()
+	defer s.lock(key.String())()
 	switch err := s.removeFinalizer(ctx, key.Namespace, key.Name); {
 	case ctx.Err() != nil:
 	case err == nil:

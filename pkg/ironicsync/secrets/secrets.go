@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -90,16 +91,22 @@ type contents struct {
 
 // New returns Secrets that use the given clients. Only the Secrets in the given namespaces are
 // watched, or those in all namespaces if none is given.
-func New(client kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
+func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	s := &Secrets{client: client, informers: map[string]cache.SharedIndexInformer{}, claims: keymutex.NewHashed(0), letGo: newLetGo(), contents: map[contentsKey]contents{}, copies: map[string]copied{}}
+	s := &Secrets{client: kube, informers: map[string]cache.SharedIndexInformer{}, claims: keymutex.NewHashed(0), letGo: newLetGo(), contents: map[contentsKey]contents{}, copies: map[string]copied{}}
 	for _, namespace := range namespaces {
 		s.informers[namespace] = newInformer(meta, namespace)
 	}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
+}
+
+// lock has nobody else of this process write a Secret, given as namespace/name, until unlock is called.
+func (s *Secrets) lock(secret string) (unlock func()) {
+	s.claims.LockKey(secret)
+	return func() { _ = s.claims.UnlockKey(secret) } // no error of a hashed mutex
 }
 
 // newInformer returns an informer for the metadata of the Secrets in a namespace.
@@ -274,8 +281,7 @@ func (s *Secrets) RefreshAll(ctx context.Context, host *metal3.BareMetalHost) er
 
 func (s *Secrets) refresh(ctx context.Context, namespace, name string, credentials bool) error {
 	key := namespace + "/" + name
-	s.claims.LockKey(key)
-	defer func() { _ = s.claims.UnlockKey(key) }()
+	defer s.lock(key)()
 	watched := s.watched(namespace, name)
 	s.mu.Lock()
 	known, ok := s.contents[contentsKey{key, credentials}]
@@ -285,10 +291,7 @@ func (s *Secrets) refresh(ctx context.Context, namespace, name string, credentia
 	}
 	secret, err := s.get(ctx, namespace, name)
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return client.IgnoreNotFound(err)
 	}
 	s.note(secret, secret.ResourceVersion, credentials)
 	return nil

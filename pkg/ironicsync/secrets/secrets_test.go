@@ -35,7 +35,8 @@ func newSecret(options ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-// claimedBy is what a Secret looks like that hosts have claimed.
+// claimedBy is what a Secret looks like that hosts have claimed. The owner reference lets the garbage collector delete
+// the Secret with its host; it must not be one of a controller, nor hold up the host's deletion.
 func claimedBy(hosts ...*metal3.BareMetalHost) func(*corev1.Secret) {
 	return func(s *corev1.Secret) {
 		s.Labels = map[string]string{metal3.EnvironmentLabel: "baremetal"}
@@ -167,19 +168,6 @@ func TestContentsAreNeverWritten(t *testing.T) {
 	}
 	if writes != 2 {
 		t.Errorf("%d writes, want 2", writes)
-	}
-}
-
-// The owner reference lets the garbage collector delete the Secret with its
-// host; it must not be one of a controller, nor hold up the host's deletion.
-func TestClaimOwnerIsNoController(t *testing.T) {
-	secrets, client := newSecrets(newSecret())
-	if _, err := secrets.Claim(t.Context(), newHost()); err != nil {
-		t.Fatal(err)
-	}
-	owner := readSecret(t, client).OwnerReferences[0]
-	if owner.Controller != nil || owner.BlockOwnerDeletion != nil {
-		t.Errorf("owner is %+v", owner)
 	}
 }
 
@@ -338,16 +326,4 @@ func TestRelease(t *testing.T) {
 
 func ownedByConfigMap(s *corev1.Secret) {
 	s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: "x", UID: "x"})
-}
-
-// Errors of the cluster reach the caller, and tell nothing of the contents.
-func TestSecretsErrors(t *testing.T) {
-	secrets, client := newSecrets(newSecret())
-	client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "host-0-bmc", nil)
-	})
-	_, err := secrets.Claim(t.Context(), newHost())
-	if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), password) {
-		t.Errorf("Claim: %v", err)
-	}
 }

@@ -116,7 +116,7 @@ func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, h
 
 // deleteUnusedCopies deletes the copies that the host of a claim no longer names.
 func (c *Controller) deleteUnusedCopies(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
-	used := secretsOf(host)
+	used := secrets.DataSecretsOf(host)
 	for _, data := range dataOf(claim) {
 		used = append(used, data.copy)
 	}
@@ -140,23 +140,4 @@ func (c *Controller) deleteCopies(ctx context.Context, claim *metal3.HostClaim, 
 		}
 	}
 	return nil
-}
-
-// secretsOf returns the names of the Secrets for what a host runs.
-func secretsOf(host *metal3.BareMetalHost) []string {
-	var names []string
-	spec := &host.Spec
-	if spec.UserData != nil {
-		names = append(names, spec.UserData.Name)
-	}
-	if spec.NetworkData != nil {
-		names = append(names, spec.NetworkData.Name)
-	}
-	if spec.MetaData != nil {
-		names = append(names, spec.MetaData.Name)
-	}
-	if spec.Image != nil && spec.Image.OCIAuthSecretName != nil {
-		names = append(names, *spec.Image.OCIAuthSecretName)
-	}
-	return names
 }
