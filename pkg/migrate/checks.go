@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,25 @@ import (
 // The paths of the operator's webhooks, by the convention of controller-runtime. The
 // webhooks of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
 const validatingPath, mutatingPath = "/validate-metal3-io-v1alpha1-", "/mutate-metal3-io-v1alpha1-"
+
+// check looks for what would interfere with a migration. It returns what serves the group, and those of kinds that
+// have a CRD.
+func (c *Cluster) check(ctx context.Context, target Target, kinds []*Kind, refuse *refusals) (by handler, defined []*Kind, err error) {
+	by, service, err := c.servedBy(ctx, target)
+	if err != nil {
+		return "", nil, err
+	}
+	if by == servedByOther {
+		refuse.add("APIService %s names the Service %s, not %s/%s: find out what serves the API before you continue", apiServiceName, service, target.Namespace, target.Name)
+	}
+	if defined, err = c.definedKinds(ctx, kinds, refuse); err != nil {
+		return "", nil, err
+	}
+	if err := c.checkOperator(ctx, refuse); err != nil {
+		return "", nil, err
+	}
+	return by, defined, c.checkWebhooks(ctx, refuse)
+}
 
 // checkOperator looks for an operator that would act on the same hosts.
 func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
@@ -65,8 +85,13 @@ func isOperator(d *appsv1.Deployment) bool {
 // checkWebhooks looks for the operator's webhooks. Nothing answers them while the operator
 // is stopped, and metal3-apiserver would call them, too.
 func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
-	isOperators := func(path *string) bool {
-		return path != nil && (strings.HasPrefix(*path, validatingPath) || strings.HasPrefix(*path, mutatingPath))
+	check := func(kind, config, webhook string, client admissionregistrationv1.WebhookClientConfig) {
+		if client.Service == nil || client.Service.Path == nil {
+			return
+		}
+		if path := *client.Service.Path; strings.HasPrefix(path, validatingPath) || strings.HasPrefix(path, mutatingPath) {
+			refuse.add("webhook %s of the operator is configured, but nothing answers it: remove it with kubectl delete %s %s", webhook, kind, config)
+		}
 	}
 	validating, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -74,9 +99,7 @@ func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
 	}
 	for _, config := range validating.Items {
 		for _, webhook := range config.Webhooks {
-			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
-				refuse.add("webhook %s of the operator is configured, but nothing answers it: remove it with kubectl delete validatingwebhookconfiguration %s", webhook.Name, config.Name)
-			}
+			check("validatingwebhookconfiguration", config.Name, webhook.Name, webhook.ClientConfig)
 		}
 	}
 	mutating, err := c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -85,9 +108,7 @@ func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
 	}
 	for _, config := range mutating.Items {
 		for _, webhook := range config.Webhooks {
-			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
-				refuse.add("webhook %s of the operator is configured, but nothing answers it: remove it with kubectl delete mutatingwebhookconfiguration %s", webhook.Name, config.Name)
-			}
+			check("mutatingwebhookconfiguration", config.Name, webhook.Name, webhook.ClientConfig)
 		}
 	}
 	return nil

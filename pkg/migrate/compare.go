@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,7 +58,7 @@ func compare(kind *Kind, source, stored Objects) *comparison {
 }
 
 func (c *comparison) toWrite() []*Object {
-	return append(append(append([]*Object(nil), c.missing...), c.changed...), c.replaced...)
+	return slices.Concat(c.missing, c.changed, c.replaced)
 }
 
 // refuseDifferences adds each difference as a reason to refuse. It is used where the store
@@ -77,33 +78,34 @@ func (c *comparison) refuseDifferences(refuse *refusals) {
 	}
 }
 
+// requireSame refuses to continue if the store and the CRDs differ.
+func (i *Import) requireSame(all []*comparison, otherwise string) error {
+	var refuse refusals
+	for _, c := range all {
+		c.refuseDifferences(&refuse)
+	}
+	if err := refuse.err(otherwise); err != nil {
+		return err
+	}
+	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
+	return nil
+}
+
 // compareAll reads the custom resources and the store, and compares them. It returns the
 // custom resources by the resource name of their kind, and one comparison per kind.
-func (i *Import) compareAll(ctx context.Context, kinds []*Kind, version string, store *Store) (map[string]Objects, []*comparison, error) {
-	sources := map[string]Objects{}
-	var all []*comparison
-	for _, kind := range kinds {
-		source, err := i.Cluster.customResources(ctx, kind, version)
-		if err != nil {
-			return nil, nil, err
-		}
-		stored, err := store.List(ctx, kind)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources[kind.Resource] = source
-		all = append(all, compare(kind, source, stored))
-	}
-	// The cluster has no objects of kinds that have no CRD.
+func (i *Import) compareAll(ctx context.Context, defined []*Kind, store *Store) (sources map[string]Objects, all []*comparison, err error) {
+	sources = map[string]Objects{}
 	for _, kind := range i.kinds {
-		if sources[kind.Resource] != nil {
-			continue
+		if slices.Contains(defined, kind) { // the cluster has no objects of kinds that have no CRD
+			if sources[kind.Resource], err = i.Cluster.customResources(ctx, kind, storedVersion); err != nil {
+				return nil, nil, err
+			}
 		}
 		stored, err := store.List(ctx, kind)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, compare(kind, nil, stored))
+		all = append(all, compare(kind, sources[kind.Resource], stored))
 	}
 	return sources, all, nil
 }

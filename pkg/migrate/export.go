@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,25 +122,8 @@ func (e *Export) Run(ctx context.Context) (err error) {
 func (e *Export) check(ctx context.Context) (by handler, err error) {
 	e.Report.Step("Check the cluster")
 	var refuse refusals
-	by, service, err := e.Cluster.servedBy(ctx, e.Target)
+	by, defined, err := e.Cluster.check(ctx, e.Target, e.kinds, &refuse)
 	if err != nil {
-		return "", err
-	}
-	if by == servedByOther {
-		refuse.add("APIService %s names the Service %s, not %s/%s: find out what serves the API before you continue", apiServiceName, service, e.Target.Namespace, e.Target.Name)
-	}
-	defined, err := e.Cluster.definedKinds(ctx, e.kinds, &refuse)
-	if err != nil {
-		return "", err
-	}
-	has := map[*Kind]bool{}
-	for _, kind := range defined {
-		has[kind] = true
-	}
-	if err := e.Cluster.checkOperator(ctx, &refuse); err != nil {
-		return "", err
-	}
-	if err := e.Cluster.checkWebhooks(ctx, &refuse); err != nil {
 		return "", err
 	}
 	if err := refuse.err("objects cannot be exported to this cluster in its current state"); err != nil {
@@ -240,7 +224,7 @@ func (e *Export) updateCustomResources(ctx context.Context, version string, uids
 		for i := range items {
 			there[types.NamespacedName{Namespace: items[i].GetNamespace(), Name: items[i].GetName()}] = &items[i]
 		}
-		var created, updated counter
+		var did [outcomeCreated + 1]atomic.Int32 // how many objects had each outcome
 		found := make([]types.UID, len(stored))
 		objects := sortedObjects(stored)
 		group, groupCtx := errgroup.WithContext(ctx)
@@ -248,7 +232,7 @@ func (e *Export) updateCustomResources(ctx context.Context, version string, uids
 		for n, obj := range objects {
 			group.Go(func() error {
 				w := &writer{e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(obj.Key.Namespace), obj, uids, version}
-				is, did, err := w.apply(groupCtx, there[obj.Key])
+				is, outcome, err := w.apply(groupCtx, there[obj.Key])
 				if err != nil {
 					return fmt.Errorf("%s: %w", obj, err)
 				}
@@ -256,8 +240,7 @@ func (e *Export) updateCustomResources(ctx context.Context, version string, uids
 					e.Report.Warn("%s: the CRD drops %s", obj, path)
 				}
 				found[n] = is.GetUID()
-				created.add(did == outcomeCreated)
-				updated.add(did == outcomeUpdated)
+				did[outcome].Add(1)
 				return nil
 			})
 		}
@@ -269,7 +252,7 @@ func (e *Export) updateCustomResources(ctx context.Context, version string, uids
 			delete(there, obj.Key)
 		}
 		if len(objects) > 0 {
-			e.Report.Done("%s: %d the same, %d updated, %d created", kind.Resource, len(objects)-created.n-updated.n, updated.n, created.n)
+			e.Report.Done("%s: %d the same, %d updated, %d created", kind.Resource, did[outcomeUnchanged].Load(), did[outcomeUpdated].Load(), did[outcomeCreated].Load())
 		}
 		names, err := e.prune(ctx, kind, version, there)
 		if err != nil {

@@ -101,29 +101,17 @@ func (i *Import) isFinished(ctx context.Context, defined []*Kind) (bool, error) 
 func (i *Import) check(ctx context.Context) (defined []*Kind, by handler, err error) {
 	i.Report.Step("Check the cluster")
 	var refuse refusals
-	by, service, err := i.Cluster.servedBy(ctx, i.Target)
-	if err != nil {
+	if by, defined, err = i.Cluster.check(ctx, i.Target, i.kinds, &refuse); err != nil {
 		return nil, "", err
 	}
 	switch {
-	case by == servedByOther:
-		refuse.add("APIService %s names the Service %s, not %s/%s: find out what serves the API before you continue", apiServiceName, service, i.Target.Namespace, i.Target.Name)
 	case by == servedByServer && !i.Switch:
 		refuse.add("this cluster has been switched already: APIService %s points to metal3-apiserver. To continue a switch, run import --switch; to go back, run export", apiServiceName)
 	case by == servedByCRDs && i.Switch && len(i.Target.CA) == 0:
 		refuse.add("--apiservice-ca-file is required: kube-apiserver must know which authority signed metal3-apiserver's certificate")
 	}
-	if defined, err = i.Cluster.definedKinds(ctx, i.kinds, &refuse); err != nil {
-		return nil, "", err
-	}
 	if len(defined) == 0 {
 		refuse.add("the cluster has no CRDs of the group metal3.io")
-	}
-	if err := i.Cluster.checkOperator(ctx, &refuse); err != nil {
-		return nil, "", err
-	}
-	if err := i.Cluster.checkWebhooks(ctx, &refuse); err != nil {
-		return nil, "", err
 	}
 	if err := refuse.err("objects cannot be imported from this cluster in its current state"); err != nil {
 		return nil, "", err
@@ -141,7 +129,7 @@ func (i *Import) copyObjects(ctx context.Context, defined []*Kind) error {
 	}
 	defer store.Close()
 	i.Report.Step("Copy the custom resources into the store of metal3-apiserver")
-	sources, all, err := i.compareAll(ctx, defined, storedVersion, store)
+	sources, all, err := i.compareAll(ctx, defined, store)
 	if err != nil {
 		return err
 	}
@@ -175,17 +163,12 @@ func (i *Import) copyObjects(ctx context.Context, defined []*Kind) error {
 	}
 
 	i.Report.Step("Compare")
-	if _, all, err = i.compareAll(ctx, defined, storedVersion, store); err != nil {
+	if _, all, err = i.compareAll(ctx, defined, store); err != nil {
 		return err
 	}
-	var refuse refusals
-	for _, c := range all {
-		c.refuseDifferences(&refuse)
-	}
-	if err := refuse.err("objects were written while they were being copied (it is best to stop CAPM3 and other clients): run import again"); err != nil {
+	if err := i.requireSame(all, "objects were written while they were being copied (it is best to stop CAPM3 and other clients): run import again"); err != nil {
 		return err
 	}
-	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
 	i.Report.Done("next: metal3-apiserver import --switch")
 	return nil
 }
@@ -239,21 +222,16 @@ func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 	}
 	defer store.Close()
 	i.Report.Step("Compare again")
-	sources, all, err := i.compareAll(ctx, defined, storedVersion, store)
+	sources, all, err := i.compareAll(ctx, defined, store)
 	if err != nil {
 		return err
 	}
 	if err := i.refuseUnknown(sources); err != nil {
 		return err
 	}
-	var refuse refusals
-	for _, c := range all {
-		c.refuseDifferences(&refuse)
-	}
-	if err := refuse.err("the store of metal3-apiserver differs from the CRDs: run import again without --switch"); err != nil {
+	if err := i.requireSame(all, "the store of metal3-apiserver differs from the CRDs: run import again without --switch"); err != nil {
 		return err
 	}
-	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
 	if i.DryRun {
 		i.Report.Done("would point APIService %s to %s/%s, and stop serving %s from the CRDs", apiServiceName, i.Target.Namespace, i.Target.Name, storedVersion)
 		return nil

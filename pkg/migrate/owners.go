@@ -92,11 +92,9 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 		if !slices.ContainsFunc(obj.OwnerReferences, dangling) {
 			return nil
 		}
-		var taken []metav1.OwnerReference
-		if text, has := obj.Annotations[ownersAnnotation]; has {
-			if err := json.Unmarshal([]byte(text), &taken); err != nil {
-				return fmt.Errorf("annotation %s: %w", ownersAnnotation, err)
-			}
+		taken, err := takenOwners(obj)
+		if err != nil {
+			return err
 		}
 		for _, owner := range obj.OwnerReferences {
 			if dangling(owner) {
@@ -123,18 +121,26 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 	return nil
 }
 
+// takenOwners returns the owner references that were removed from an object; nil if none were.
+func takenOwners(obj *metav1.PartialObjectMetadata) (taken []metav1.OwnerReference, err error) {
+	text, has := obj.Annotations[ownersAnnotation]
+	if !has {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &taken); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", ownersAnnotation, err)
+	}
+	return taken, nil
+}
+
 // reattachDependents restores the owner references that detachDependents removed, with the
 // UIDs that the owners have now.
 func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 	n := 0
 	_, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
-		text, has := obj.Annotations[ownersAnnotation]
-		if !has {
-			return nil
-		}
-		var taken []metav1.OwnerReference
-		if err := json.Unmarshal([]byte(text), &taken); err != nil {
-			return fmt.Errorf("annotation %s: %w", ownersAnnotation, err)
+		taken, err := takenOwners(obj)
+		if err != nil || taken == nil {
+			return err
 		}
 		owners := obj.OwnerReferences
 		for _, owner := range taken {
@@ -148,7 +154,7 @@ func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 				owners = append(owners, owner)
 			}
 		}
-		err := e.Cluster.setOwners(ctx, gvr, obj, owners, "")
+		err = e.Cluster.setOwners(ctx, gvr, obj, owners, "")
 		if err == nil {
 			n++
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
 )
 
@@ -67,12 +68,20 @@ func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
 	return objects, err
 }
 
+// placeOf returns the store of an object, and its key in etcd.
+func (s *Store) placeOf(ctx context.Context, obj *Object) (store *genericregistry.Store, key string, err error) {
+	store = s.kinds[obj.Kind.Resource].store
+	if key, err = store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", obj, err)
+	}
+	return store, key, nil
+}
+
 // Put stores an object as it is. It overwrites any object with the same name.
 func (s *Store) Put(ctx context.Context, obj *Object) error {
-	store := s.kinds[obj.Kind.Resource].store
-	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
+	store, key, err := s.placeOf(ctx, obj)
 	if err != nil {
-		return fmt.Errorf("%s: %w", obj, err)
+		return err
 	}
 	wanted := obj.typed.DeepCopyObject()
 	accessor, err := meta.Accessor(wanted)
@@ -91,10 +100,9 @@ func (s *Store) Put(ctx context.Context, obj *Object) error {
 
 // Remove deletes an object regardless of its finalizers.
 func (s *Store) Remove(ctx context.Context, obj *Object) error {
-	store := s.kinds[obj.Kind.Resource].store
-	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
+	store, key, err := s.placeOf(ctx, obj)
 	if err != nil {
-		return fmt.Errorf("%s: %w", obj, err)
+		return err
 	}
 	uid := obj.UID
 	err = store.Storage.Delete(ctx, key, store.NewFunc(), &storage.Preconditions{UID: &uid}, func(context.Context, runtime.Object) error { return nil }, false, nil, storage.DeleteOptions{})
