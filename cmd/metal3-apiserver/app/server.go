@@ -72,9 +72,9 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
 	firmwareOf := func(host *metal3api.BareMetalHost) (firmware.Ironic, error) { return ironics.ClientOf(host) }
-	settings := firmware.NewSettingsKeeper(metal3.Records[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Records[*metal3api.FirmwareSchema](stores.Kinds), firmwareOf, clock.RealClock{})
-	components := firmware.NewComponentKeeper(metal3.Records[*metal3api.HostFirmwareComponents](stores.Kinds), firmwareOf, clock.RealClock{})
-	policies := metal3.Records[*metal3api.HostUpdatePolicy](stores.Kinds)
+	settings := firmware.NewSettingsKeeper(metal3.Objects[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Objects[*metal3api.FirmwareSchema](stores.Kinds), firmwareOf, clock.RealClock{})
+	components := firmware.NewComponentKeeper(metal3.Objects[*metal3api.HostFirmwareComponents](stores.Kinds), firmwareOf, clock.RealClock{})
+	policies := metal3.Objects[*metal3api.HostUpdatePolicy](stores.Kinds)
 	reads := liveReads{ironics, &firmware.Reader{
 		Settings: settings, Components: components, Policies: policies, Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
 	}}

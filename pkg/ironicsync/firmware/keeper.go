@@ -66,9 +66,9 @@ type Keeper[T kinds.Object] struct {
 // maxRaces bounds how often an object is written anew because another replica or host has written it.
 const maxRaces = 10
 
-// EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
+// ensureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
 // its owner. Ironic is not asked for its contents. It reports whether the object exists.
-func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
+func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
@@ -106,7 +106,7 @@ func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T,
 	return retryRaces(func() (T, error) { return k.refresh(ctx, host) })
 }
 
-// retryRaces repeats a write if somebody else has written or created the same object. Hosts of a model share a
+// retryRaces repeats a write if another writer has written or created the same object. Hosts of a model share a
 // schema, so many of them may create it at the same time.
 func retryRaces[T any](write func() (T, error)) (T, error) {
 	for race := 0; ; race++ {
@@ -186,7 +186,7 @@ func isChanged(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
-// Has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
+// has reports whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
 // and is neither detached nor being deleted.
 func has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic

@@ -18,7 +18,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -247,10 +246,10 @@ func (w *watched[T]) decide(host *metal3.BareMetalHost, policy *metal3.HostUpdat
 	if exists && (recorded.GetGeneration() > 1 || d.requested) {
 		d.generation = recorded.GetGeneration()
 	}
-	d.create = !exists && Has(host) && kind.canHave(host)
+	d.create = !exists && has(host) && kind.canHave(host)
 	isChanged := d.requested && (w.keeper.isDue(host, recorded) || isChanged(kind.conditions(recorded)))
 	isServiced := policy != nil && kind.isPermitted(policy) && mayBeServiced(host, isChanged)
-	d.refresh = (d.requested && runsNothing(host) || isServiced || d.recording) && (Has(host) || isServiceOpen(host))
+	d.refresh = (d.requested && runsNothing(host) || isServiced || d.recording) && (has(host) || isServiceOpen(host))
 	return d
 }
 
@@ -259,7 +258,7 @@ func (w *watched[T]) decide(host *metal3.BareMetalHost, policy *metal3.HostUpdat
 func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (current T, generation int64, err error) {
 	decided := w.decide(host, policy)
 	if decided.create {
-		if _, err := w.keeper.EnsureExists(ctx, host); err != nil {
+		if _, err := w.keeper.ensureExists(ctx, host); err != nil {
 			klog.FromContext(ctx).Error(err, "The "+w.keeper.kind.name()+" cannot be created")
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -124,7 +122,10 @@ func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) e
 	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
-	return client.IgnoreNotFound(err)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // modify reads a Secret and calls change with it. If change returns true, the metadata is

@@ -29,9 +29,19 @@ func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && missingRight.MatchString(err.Error())
 }
 
+// deniedByWebhook matches how kube-apiserver says that a webhook has denied a request.
+var deniedByWebhook = regexp.MustCompile(`^admission webhook ".*" denied the request`)
+
 // IsRefusal reports whether authorization or admission has refused a request. Policies refuse with Invalid by default, and
-// webhooks and the plugins of kube-apiserver with Forbidden.
-func IsRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
+// the plugins of kube-apiserver with Forbidden. Webhooks choose the code, such as Gatekeeper Forbidden; those that choose
+// none refuse with 400, which has no reason.
+func IsRefusal(err error) bool {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && deniedByWebhook.MatchString(status.Status().Message)
+}
 
 // explain returns an error of kube-apiserver, in words if it is a refusal.
 func explain(namespace, name string, err error) error {

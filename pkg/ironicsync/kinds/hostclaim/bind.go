@@ -139,7 +139,7 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 		if host != nil || err != nil {
 			return host, metav1.Condition{}, err
 		}
-		hasChosen = false // somebody else was faster
+		hasChosen = false // another claim or consumer was faster
 	}
 	return nil, metav1.Condition{}, apierrors.NewConflict(metal3.Resource("hostclaims"), claim.Name, fmt.Errorf("%d hosts were given to others in the meantime", maxAttempts))
 }

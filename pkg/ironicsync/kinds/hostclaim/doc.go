@@ -8,7 +8,7 @@
 // the same way, so a claim never gets two hosts, also when a leader is replaced without knowing it.
 //
 //	choose.go      which host a claim gets (pure)
-//	allocator.go   which hosts are free, and which claims wait
+//	allocator.go   which hosts are free, which claims wait, and whose turn it is
 //	controller.go  what is done for a claim
 //	bind.go        from the choice of a host to its consumerRef
 //	apply.go       what a claim wants of its host (pure)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -18,8 +18,8 @@ import (
 
 // release gives the hosts of a claim back that is being deleted, and lets the claim go.
 func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts []*metal3.BareMetalHost) error {
-	if !controllerutil.ContainsFinalizer(claim, metal3.HostClaimFinalizer) {
-		return nil // somebody else's finalizer keeps it
+	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
+		return nil // another controller's finalizer keeps it
 	}
 	namespaces := map[string]bool{}
 	if recorded, has := recordedHost(claim); has {
