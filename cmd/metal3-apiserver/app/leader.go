@@ -12,6 +12,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/fleet"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostnetwork"
@@ -81,7 +82,7 @@ type leaderTerm struct {
 
 // addControllers adds all controllers.
 func (t *leaderTerm) addControllers() error {
-	kinds, namespaces := t.stores.Kinds, t.settings.Namespaces
+	records, namespaces := t.stores.Kinds, t.settings.Namespaces
 	planner := reconcile.NewPlanner()
 	clusterNamespaces := namespaceInformer(t.cluster.metadata) // which the controller of HostClaims runs
 	if err := t.secrets.WatchNamespaces(clusterNamespaces); err != nil {
@@ -92,26 +93,28 @@ func (t *leaderTerm) addControllers() error {
 		return err
 	}
 	t.Add(ironics.Run)
-	t.Add(newCRDLook(t.cluster.dynamic, kinds).run)
+	t.Add(newCRDLook(t.cluster.dynamic, records).run)
 	images := dataimage.New(dataimage.Deps{
-		Images: metal3.Objects[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		Nodes:  nodesFor(t, func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }),
+		Images: metal3.Records[*metal3api.DataImage](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Images.CheckURL, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(images.Run)
 	ramdisks := preprovisioning.New(preprovisioning.Deps{
-		Images: metal3.Objects[*metal3api.PreprovisioningImage](kinds), Hosts: t.hosts, Secret: t.secrets.Data,
+		Images: metal3.Records[*metal3api.PreprovisioningImage](records), Hosts: t.hosts, Secret: t.secrets.Data,
 		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(ramdisks.Run)
 	t.Add(t.operator.Run)
 	controller := reconcile.New(reconcile.Deps{
-		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: kinds.HardwareData(),
+		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: records.HardwareData(),
 		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
 		Planner: planner, Hold: t.hold, Operator: t.operator, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
 	subscriptions := subscription.New(subscription.Deps{
-		Subscriptions: metal3.Objects[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		Nodes:         nodesFor(t, func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }),
+		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Events.CheckURL, Secret: t.secrets.Read, Namespaces: namespaces,
 	})
 	t.Add(subscriptions.Run)
@@ -134,6 +137,11 @@ func (t *leaderTerm) addControllers() error {
 		}
 	}
 	return t.yieldToLater(controller)
+}
+
+// nodesFor gives a controller access to the nodes of hosts.
+func nodesFor[I kinds.NodeGetter](t *leaderTerm, ironicOf func(host *metal3api.BareMetalHost) (I, error)) kinds.Nodes[I] {
+	return kinds.Nodes[I]{Ironic: ironicOf, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence}
 }
 
 // addClaims adds the controller that assigns hosts to HostClaims.
@@ -162,7 +170,8 @@ func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
 	}
 	t.Add(switches.Run)
 	networks := hostnetwork.New(hostnetwork.Deps{
-		Attachments: metal3.Objects[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
+		Nodes:       nodesFor(t, func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }),
+		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
 	})
 	t.Add(networks.Run)
 	_, err := hosts.OnHostChange(networks.HostChanged)

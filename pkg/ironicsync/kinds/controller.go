@@ -179,6 +179,13 @@ func (c *Controller[T]) ByIndex(index, value string) []T {
 	return objects
 }
 
+// EnqueueByIndex requests the reconciliation of the objects that an indexer has under a value.
+func (c *Controller[T]) EnqueueByIndex(index, value string) {
+	for _, obj := range c.ByIndex(index, value) {
+		c.Enqueue(obj.GetNamespace(), obj.GetName())
+	}
+}
+
 // Run reconciles objects until ctx ends, and returns when everything that it has started has ended.
 func (c *Controller[T]) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.config.Name))

@@ -174,7 +174,7 @@ func TestIronicOf(t *testing.T) {
 		"no host":                 {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := IronicOf(t.Context(), test.hosts, types.NamespacedName{}); got != test.want {
+			if got := IronicOf(test.hosts)(t.Context(), types.NamespacedName{}); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})

@@ -32,7 +32,15 @@ type Getter[T Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 }
 
-// Updater writes recorded objects of a kind. It returns a Conflict if another client has written the
+// Find returns the latest version of an object, or nil if it does not exist.
+func Find[T Object](ctx context.Context, objects Getter[T], namespace, name string) (found T, err error) {
+	if found, err = objects.Get(ctx, namespace, name); apierrors.IsNotFound(err) {
+		return *new(T), nil
+	}
+	return found, err
+}
+
+// Updater writes recorded objects of a kind. It returns a Conflict if somebody else has written the
 // object since it was read.
 type Updater[T Object] interface {
 	// Update writes metadata and spec. The removal of the last finalizer of an object that is being deleted

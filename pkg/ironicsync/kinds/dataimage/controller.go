@@ -30,17 +30,11 @@ type Ironic interface {
 
 // Deps are what a Controller works with.
 type Deps struct {
+	kinds.Nodes[Ironic]
 	Images kinds.Store[*metal3.DataImage]
 	Hosts  kinds.Hosts
-	// Ironic returns the Ironic that has the node of a host.
-	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
 	Events kinds.Events
 	Clock  clock.PassiveClock
-	Prove  kinds.Prove
-	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
-	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
-	// Fence has the term of leadership in which the controller runs.
-	Fence ironic.Fence
 	// CheckURL returns why Ironic may not fetch the image, or nil.
 	CheckURL func(ctx context.Context, url string) error
 	// Namespaces are those whose hosts are managed; none means all.
@@ -92,15 +86,10 @@ func New(deps Deps) *Controller {
 	}
 	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{
 		Name: "dataimages", Objects: deps.Images, Example: &metal3.DataImage{}, Namespaces: deps.Namespaces,
-		Changed: c.imageChanged, ReconcilePaused: true, IronicOf: c.ironicOf, Places: ironic.DriveConnections, Reconcile: c.reconcile,
+		Changed: c.imageChanged, ReconcilePaused: true, IronicOf: kinds.IronicOf(deps.Hosts), Places: ironic.DriveConnections, Reconcile: c.reconcile,
 	})
 	c.changes = limit.NewIronicPlaces(maxChanges, changesGreed, c.Enqueue)
 	return c
-}
-
-// ironicOf returns the name of the Ironic that is asked for an image.
-func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) string {
-	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 
 // imageChanged requeues the host of an image at once if the image has failed before and its spec has
@@ -155,13 +144,12 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
-	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-	if apierrors.IsNotFound(err) {
-		return 0, c.release(ctx, image) // nobody could detach the image
-	}
+	host, err := kinds.Find(ctx, c.Hosts, key.Namespace, key.Name)
 	switch {
 	case err != nil:
 		return 0, err
+	case host == nil:
+		return 0, c.release(ctx, image) // nobody could detach the image
 	case metal3.IsPaused(image), metal3.IsPaused(host):
 		c.leaveChange(key) // whose end the pause may be long before
 		c.changes.Forget(key.Namespace, key.Name)
@@ -205,11 +193,7 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
 		return 0, c.release(ctx, image)
 	}
-	client, err := c.Ironic(host)
-	if err != nil {
-		return 0, err
-	}
-	node, err := kinds.ProvenNode(ctx, client, c.Prove, host)
+	client, node, err := c.Proven(ctx, host)
 	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
 		return 0, c.release(ctx, image)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -38,14 +37,11 @@ type outcome struct {
 // It does not wait for the BMC: the reconciliation of the DataImage does, whose places hosts with BMCs that do not answer
 // may use up, but not the workers of the caller.
 func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error) {
-	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
-	if apierrors.IsNotFound(err) {
-		return true, "", nil
-	}
+	image, err := kinds.Find(ctx, c.Images, host.Namespace, host.Name)
 	if err != nil {
 		return false, "", err
 	}
-	if isUntouched(image) || metal3.IsPaused(image) {
+	if image == nil || isUntouched(image) || metal3.IsPaused(image) {
 		return true, "", nil
 	}
 	key := kinds.KeyOf(host)
@@ -99,11 +95,7 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (a
 
 // prepareNow takes one step towards what the DataImage of a host that waits for its drive asks for.
 func (c *Controller) prepareNow(ctx context.Context, host *metal3.BareMetalHost) (outcome, error) {
-	client, err := c.Ironic(host)
-	if err != nil {
-		return outcome{}, err
-	}
-	node, err := kinds.ProvenNode(ctx, client, c.Prove, host)
+	client, node, err := c.Proven(ctx, host)
 	switch {
 	case err != nil:
 		return outcome{}, err
@@ -125,12 +117,9 @@ func isUntouched(image *metal3.DataImage) bool {
 // change takes one step towards what the DataImage of a host asks for. The host must be off. The queue lets nobody else work on
 // the same host meanwhile.
 func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.BareMetalHost, node *ironic.Node) (outcome, error) {
-	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
-	if apierrors.IsNotFound(err) {
-		return outcome{done: true}, nil
-	}
-	if err != nil {
-		return outcome{}, err
+	image, err := kinds.Find(ctx, c.Images, host.Namespace, host.Name)
+	if err != nil || image == nil {
+		return outcome{done: err == nil}, err
 	}
 	wanted := wantedURL(image)
 	ctx = redact.With(c.Guard(ctx, host), func(context.Context) (redact.Known, error) {

@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
@@ -237,8 +238,8 @@ func TestUnprovenNode(t *testing.T) {
 // What Ironic says later about a drive does not have the password of the BMC in it. What the user wrote is shown.
 func TestNoPasswordInErrors(t *testing.T) {
 	w := newWorld(t)
-	w.image.Spec.URL = "http://images.example/" + password
-	w.attachError = "cannot attach " + w.image.Spec.URL + ": login of root with " + password + " failed"
+	w.image.Spec.URL = "http://images.example/" + enginetest.Password
+	w.attachError = "cannot attach " + w.image.Spec.URL + ": login of root with " + enginetest.Password + " failed"
 	_, problem := w.powerOn(w.controller())
 	want := "cannot attach " + w.image.Spec.URL + ": login of root with ****** failed"
 	if !strings.Contains(problem, want) || !strings.Contains(w.image.Status.Error.Message, want) {

@@ -10,8 +10,8 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // world is one host with its DataImage, its node, and a drive that Ironic fills.
@@ -32,7 +32,7 @@ type world struct {
 	events      enginetest.Events
 	images      *enginetest.Slot[*metal3.DataImage]
 	// ironics are those that there are, by name. The world is that of the server's flags.
-	ironics map[string]Ironic
+	ironics enginetest.Ironics[Ironic]
 }
 
 func newWorld(t *testing.T) *world {
@@ -48,32 +48,22 @@ func newWorld(t *testing.T) *world {
 			Spec:       metal3.DataImageSpec{URL: "http://images.example/a.iso"},
 		},
 	}
-	w.ironics = map[string]Ironic{"": w}
+	w.ironics = enginetest.Ironics[Ironic]{"": w}
 	w.images = &enginetest.Slot[*metal3.DataImage]{Resource: "dataimages", Object: &w.image}
 	return w
 }
 
-// guard makes password that of the host's BMC.
-func (*world) guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
-	return redact.With(ctx, func(context.Context) (redact.Known, error) { return redact.Known{Secrets: []string{password}}, nil })
-}
-
-const password = "tr0ub4dor&3"
-
 func (w *world) controller() *Controller {
 	return New(Deps{
-		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		PlanHost: func(string, string) {},
 	})
 }
 
-// ironicOf returns the Ironic of a host.
-func (w *world) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
-	if client, known := w.ironics[host.Status.Record.Ironic]; known {
-		return client, nil
-	}
-	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+// nodes are those of the Ironics that there are.
+func (w *world) nodes() kinds.Nodes[Ironic] {
+	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
 }
 
 func (w *world) Features(context.Context) (ironic.Features, error) {

@@ -8,14 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
@@ -25,7 +23,7 @@ type untouched struct{ Ironic }
 // Only the Ironic that has a host's node is asked, before a power-on and when the DataImage is deleted.
 func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}, "room-b": w, "room-c": untouched{}}
 	w.host.Status.Record.Ironic = "room-b"
 	c := w.controller()
 	if ready, problem := w.powerOn(c); !ready || w.drive != w.image.Spec.URL {
@@ -45,7 +43,7 @@ func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 func TestUnknownIronic(t *testing.T) {
 	w := newWorld(t)
 	w.host.Status.Record.Ironic = "room-b"
-	w.ironics = map[string]Ironic{"": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}}
 	c := w.controller()
 	const want = "IronicInstance room-b does not exist"
 	isWanted := func(err error) bool { return ironic.IsUnavailable(err) && strings.Contains(err.Error(), want) }
@@ -81,14 +79,8 @@ func TestUnknownIronic(t *testing.T) {
 type hanging struct{ Ironic }
 
 func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
-	<-ctx.Done()
-	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+	return nil, enginetest.Hang(ctx)
 }
-
-// silence records no events.
-type silence struct{}
-
-func (silence) RecordObject(*corev1.ObjectReference, events.Event) {}
 
 // The image of a host whose Ironic answers is ejected at once, though there are many in another Ironic, which does not answer.
 func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
@@ -109,20 +101,13 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 			_, _ = images.Create(t.Context(), image)
 		}
 		c := New(Deps{
-			Images: images, Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: silence{}, Clock: clock.RealClock{},
+			Images: images, Hosts: hosts, Nodes: w.nodes(), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
 			CheckURL: func(context.Context, string) error { return nil }, PlanHost: func(string, string) {},
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- c.Run(ctx) }()
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if w.drive != "" {
-			t.Errorf("%s is in the drive still, after the requests %q", w.drive, w.requests)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
+			if w.drive != "" {
+				t.Errorf("%s is in the drive still, after the requests %q", w.drive, w.requests)
+			}
+		})
 	})
 }

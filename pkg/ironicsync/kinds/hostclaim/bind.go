@@ -59,11 +59,11 @@ func (c *Controller) hostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*m
 	}
 	var hosts []*metal3.BareMetalHost
 	for _, key := range keys {
-		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
+		host, err := kinds.Find(ctx, c.Hosts, key.Namespace, key.Name)
+		if err != nil {
 			return nil, err
 		}
-		if err == nil && isConsumer(claim, host) {
+		if host != nil && isConsumer(claim, host) {
 			hosts = append(hosts, host)
 		}
 	}
@@ -161,13 +161,13 @@ func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, 
 // it finds, the allocator learns at once, and not only from the watch of hosts.
 func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key types.NamespacedName) (*metal3.BareMetalHost, error) {
 	for range maxAttempts {
-		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-		if apierrors.IsNotFound(err) {
-			c.enqueue(c.allocator.hostChanged(key, nil))
-			return nil, nil
-		}
+		host, err := kinds.Find(ctx, c.Hosts, key.Namespace, key.Name)
 		if err != nil {
 			return nil, err
+		}
+		if host == nil {
+			c.enqueue(c.allocator.hostChanged(key, nil))
+			return nil, nil
 		}
 		c.hostChanged(nil, host)
 		if isConsumer(request.claim, host) {

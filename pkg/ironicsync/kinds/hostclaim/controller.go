@@ -141,9 +141,7 @@ func (c *Controller) hostChanged(old, host *metal3.BareMetalHost) {
 
 // SecretChanged requeues the claims that name a Secret.
 func (c *Controller) SecretChanged(namespace, name string) {
-	for _, claim := range c.ByIndex(bySecret, namespace+"/"+name) {
-		c.Enqueue(claim.Namespace, claim.Name)
-	}
+	c.EnqueueByIndex(bySecret, namespace+"/"+name)
 }
 
 func (c *Controller) policyChanged(old, p *metal3.HostDeployPolicy) {

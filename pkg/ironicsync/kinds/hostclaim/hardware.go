@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -14,7 +13,7 @@ import (
 
 // HardwareData are the recorded HardwareData.
 type HardwareData interface {
-	Get(ctx context.Context, namespace, name string) (*metal3.HardwareData, error)
+	kinds.Getter[*metal3.HardwareData]
 	Create(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error)
 	Update(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error)
 }
@@ -28,16 +27,15 @@ func (c *Controller) copyHardware(ctx context.Context, claim *metal3.HostClaim, 
 		return nil, nil
 	}
 	ofHost := &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
-	existing, err := c.Hardware.Get(ctx, claim.Namespace, claim.Name)
+	existing, err := kinds.Find(ctx, c.Hardware, claim.Namespace, claim.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		// A host of this name would take the HardwareData for its own.
-		if _, err := c.Hosts.Get(ctx, claim.Namespace, claim.Name); !apierrors.IsNotFound(err) {
-			return ofHost, err
-		}
-		existing = nil
 	case err != nil:
 		return nil, err
+	case existing == nil:
+		// A host of this name would take the HardwareData for its own.
+		if namesake, err := kinds.Find(ctx, c.Hosts, claim.Namespace, claim.Name); namesake != nil || err != nil {
+			return ofHost, err
+		}
 	case !metal3.IsOwnedBy(existing, claim):
 		return ofHost, nil
 	}

@@ -44,16 +44,10 @@ type Ironic interface {
 
 // Deps are what a Controller works with.
 type Deps struct {
+	kinds.Nodes[Ironic]
 	Attachments Attachments
 	Hosts       Hosts
-	// Ironic returns the Ironic that has the node of a host.
-	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
-	Clock  clock.PassiveClock
-	Prove  kinds.Prove
-	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
-	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
-	// Fence has the term of leadership in which the controller runs.
-	Fence ironic.Fence
+	Clock       clock.PassiveClock
 	// Namespaces are those whose hosts are managed; none means all.
 	Namespaces []string
 }
@@ -80,14 +74,9 @@ func New(deps Deps) *Controller {
 	c := &Controller{Deps: deps, waiting: map[types.NamespacedName]types.NamespacedName{}}
 	c.Controller = kinds.New(kinds.Config[*metal3.HostNetworkAttachment]{
 		Name: "hostnetworkattachments", Objects: deps.Attachments, Example: &metal3.HostNetworkAttachment{}, Namespaces: deps.Namespaces,
-		KeysOf: c.takeWaiting, IronicOf: c.ironicOf, Reconcile: c.reconcile,
+		KeysOf: c.takeWaiting, IronicOf: kinds.IronicOf(deps.Hosts), Reconcile: c.reconcile,
 	})
 	return c
-}
-
-// ironicOf returns the name of the Ironic that is asked for a host.
-func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) string {
-	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 
 // wait records that a host waits for an attachment to be created.
@@ -135,10 +124,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	c.stopWaiting(key)
 	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return 0, nil
 	case err != nil:
-		return 0, err
+		return 0, kinds.IgnoreNotFound(err)
 	case metal3.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
 		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
 		return 0, nil // it is reconciled when that changes
@@ -173,11 +160,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 // apply writes to Ironic what differs of the host's ports. The error is a *problem if that is not possible.
 func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) error {
 	uuid := host.Status.Provisioning.ID
-	client, err := c.Ironic(host)
+	client, _, err := c.Proven(ctx, host)
 	if err != nil {
-		return err
-	}
-	if _, err := kinds.ProvenNode(ctx, client, c.Prove, host); err != nil {
 		return err
 	}
 	registration, err := client.GetRegistration(ctx, uuid)

@@ -20,6 +20,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // world is one host with one port.
@@ -32,7 +33,7 @@ type world struct {
 	updates     int
 	unproven    string // why the node is not the host's
 	// ironics are those that there are, by name. The world is that of the server's flags.
-	ironics map[string]Ironic
+	ironics enginetest.Ironics[Ironic]
 }
 
 const mac = "52:54:00:aa:00:01"
@@ -59,7 +60,7 @@ func newWorld() *world {
 			"shared/access": {Spec: metal3.HostNetworkAttachmentSpec{Mode: metal3.SwitchPortAccess, NativeVLAN: 7}},
 		},
 	}
-	w.ironics = map[string]Ironic{"": w}
+	w.ironics = enginetest.Ironics[Ironic]{"": w}
 	return w
 }
 
@@ -78,12 +79,9 @@ func (w *world) Get(_ context.Context, namespace, name string) (*metal3.HostNetw
 	return nil, apierrors.NewNotFound(metal3.Resource("hostnetworkattachments"), name)
 }
 
-// ironicOf returns the Ironic of a host.
-func (w *world) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
-	if client, known := w.ironics[host.Status.Record.Ironic]; known {
-		return client, nil
-	}
-	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+// nodes are those of the Ironics that there are.
+func (w *world) nodes() kinds.Nodes[Ironic] {
+	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
 }
 
 func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
@@ -132,8 +130,7 @@ func (w *world) reconcile(t *testing.T) (time.Duration, error) {
 var hostKey = types.NamespacedName{Namespace: "metal3", Name: "worker-0"}
 
 func (w *world) controller() *Controller {
-	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w.ironicOf, Prove: w.prove, Fence: ironic.NoFence, Clock: clock.RealClock{},
-		Guard: func(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }})
+	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Clock: clock.RealClock{}})
 }
 
 // The hosts that wait for an attachment are reconciled when it is created, and no others.

@@ -21,7 +21,7 @@ type untouched struct{ Ironic }
 // Only the Ironic that has the host's node is told of its switch ports.
 func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 	w := newWorld()
-	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}, "room-b": w, "room-c": untouched{}}
 	w.host.Status.Record.Ironic = "room-b"
 	if _, err := w.reconcile(t); err != nil || w.updates != 1 || w.port.Link == nil {
 		t.Errorf("%v after %d updates; the port is %+v", err, w.updates, w.port)
@@ -32,7 +32,7 @@ func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 func TestUnknownIronic(t *testing.T) {
 	w := newWorld()
 	w.host.Status.Record.Ironic = "room-b"
-	w.ironics = map[string]Ironic{"": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}}
 	if _, err := w.reconcile(t); !ironic.IsUnavailable(err) || !strings.Contains(err.Error(), "IronicInstance room-b does not exist") || verdictOn(w.host) != nil {
 		t.Errorf("reconciled with %v; condition %+v", err, verdictOn(w.host))
 	}
@@ -46,8 +46,7 @@ func TestUnknownIronic(t *testing.T) {
 type hanging struct{ Ironic }
 
 func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
-	<-ctx.Done()
-	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+	return nil, enginetest.Hang(ctx)
 }
 
 // The port of a host whose Ironic answers is configured at once, though there are many hosts in another Ironic, which does not
@@ -60,8 +59,7 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 		attachment.Namespace, attachment.Name = "metal3", "tenant"
 		hosts := enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
 		c := New(Deps{
-			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Fence: ironic.NoFence, Clock: clock.RealClock{},
-			Guard: func(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx },
+			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Nodes: w.nodes(), Clock: clock.RealClock{},
 		})
 		const last = 10
 		for i := range last + 1 {
@@ -73,17 +71,10 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 			_, _ = hosts.Create(t.Context(), host)
 			c.HostChanged(nil, host)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- c.Run(ctx) }()
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if w.updates != 1 {
-			t.Errorf("the port was updated %d times", w.updates)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
+			if w.updates != 1 {
+				t.Errorf("the port was updated %d times", w.updates)
+			}
+		})
 	})
 }

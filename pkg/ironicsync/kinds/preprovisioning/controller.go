@@ -93,9 +93,7 @@ func isSameForImage(a, b *metal3.BareMetalHost) bool {
 
 // SecretChanged requeues the images with the network data in a Secret.
 func (c *Controller) SecretChanged(namespace, name string) {
-	for _, image := range c.ByIndex(bySecret, namespace+"/"+name) {
-		c.Enqueue(image.Namespace, image.Name)
-	}
+	c.EnqueueByIndex(bySecret, namespace+"/"+name)
 }
 
 // Of returns what is known of the image of a host, whose network data has this version; nil if hosts do
@@ -109,34 +107,22 @@ func (c *Controller) Of(host *metal3.BareMetalHost, networkVersion string) *life
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	image, err := c.Images.Get(ctx, key.Namespace, key.Name)
-	if apierrors.IsNotFound(err) {
-		image, err = nil, nil
-	}
+	image, err := kinds.Find(ctx, c.Images, key.Namespace, key.Name)
 	if err != nil {
 		return 0, err
 	}
-	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		host = nil
-	case err != nil:
+	host, err := kinds.Find(ctx, c.Hosts, key.Namespace, key.Name)
+	if err != nil || host != nil && metal3.IsPaused(host) {
 		return 0, err
-	case metal3.IsPaused(host):
-		return 0, nil
 	}
 	switch {
-	case host == nil || isReleased(host):
-		if image, err = c.release(ctx, image); err != nil {
-			return 0, err
-		}
-	case c.Enabled && lifecycle.AsksForImage(host):
-		if image, err = c.request(ctx, image, host); err != nil {
-			return 0, err
-		}
+	case image != nil && (host == nil || isReleased(host)):
+		image, err = c.removeFinalizer(ctx, image, metal3.PreprovisioningImageInUseFinalizer)
+	case host != nil && !isReleased(host) && c.Enabled && lifecycle.AsksForImage(host):
+		image, err = c.request(ctx, image, host)
 	}
-	if image == nil {
-		return 0, nil
+	if err != nil || image == nil {
+		return 0, err
 	}
 	return c.provide(ctx, image)
 }
@@ -174,14 +160,6 @@ func (c *Controller) request(ctx context.Context, image *metal3.PreprovisioningI
 		return image, nil
 	}
 	return c.Images.Update(ctx, wanted)
-}
-
-// release lets the image of a host that is gone go. It returns nil if it has gone.
-func (c *Controller) release(ctx context.Context, image *metal3.PreprovisioningImage) (*metal3.PreprovisioningImage, error) {
-	if image == nil {
-		return nil, nil
-	}
-	return c.removeFinalizer(ctx, image, metal3.PreprovisioningImageInUseFinalizer)
 }
 
 // removeFinalizer returns the image without a finalizer, or nil if that was the last one of an image that

@@ -34,17 +34,11 @@ type Ironic interface {
 
 // Deps are what a Controller works with.
 type Deps struct {
+	kinds.Nodes[Ironic]
 	Subscriptions kinds.Store[*metal3.BMCEventSubscription]
 	Hosts         kinds.Hosts
-	// Ironic returns the Ironic that has the node of a host.
-	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
-	Events kinds.Events
-	Clock  clock.PassiveClock
-	Prove  kinds.Prove
-	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
-	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
-	// Fence has the term of leadership in which the controller runs.
-	Fence ironic.Fence
+	Events        kinds.Events
+	Clock         clock.PassiveClock
 	// CheckURL returns why a BMC may not send events to a URL, or nil.
 	CheckURL func(ctx context.Context, url string) error
 	// Secret returns the contents of a Secret, or a NotFound error.
@@ -107,7 +101,7 @@ func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) str
 	if !exists {
 		return ""
 	}
-	return kinds.IronicOf(ctx, c.Hosts, types.NamespacedName{Namespace: key.Namespace, Name: subscription.Spec.HostName})
+	return kinds.IronicOf(c.Hosts)(ctx, types.NamespacedName{Namespace: key.Namespace, Name: subscription.Spec.HostName})
 }
 
 const (
@@ -130,12 +124,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
-	host, err := c.Hosts.Get(ctx, key.Namespace, subscription.Spec.HostName)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return 0, err
-	}
+	host, err := kinds.Find(ctx, c.Hosts, key.Namespace, subscription.Spec.HostName)
 	if err != nil {
-		host = nil
+		return 0, err
 	}
 	if host != nil {
 		ctx = redact.With(c.Guard(ctx, host), c.known(subscription))
@@ -232,11 +223,8 @@ func (c *Controller) list(ctx context.Context, host *metal3.BareMetalHost) (ids 
 
 // ask makes a request that waits for the BMC of a host. The error is a *kinds.UnprovenError if the BMC may not be the host's.
 func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, request func(client Ironic) error) error {
-	client, err := c.Ironic(host)
+	client, _, err := c.Proven(ctx, host)
 	if err != nil {
-		return err
-	}
-	if _, err := kinds.ProvenNode(ctx, client, c.Prove, host); err != nil {
 		return err
 	}
 	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return request(client) })

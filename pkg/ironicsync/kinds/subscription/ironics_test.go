@@ -8,14 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 )
 
 // untouched is an Ironic that panics when it is asked for anything.
@@ -24,7 +22,7 @@ type untouched struct{ Ironic }
 // Only the Ironic that has the host's node is asked: when the subscription is created, looked for, and deleted.
 func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 	w := newWorld()
-	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}, "room-b": w, "room-c": untouched{}}
 	w.host.Status.Record.Ironic = "room-b"
 	c := w.controller()
 	if err := w.reconcile(t, c); err != nil || len(w.bmc) != 1 {
@@ -44,7 +42,7 @@ func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 func TestUnknownIronic(t *testing.T) {
 	w := newWorld()
 	w.host.Status.Record.Ironic = "room-b"
-	w.ironics = map[string]Ironic{"": untouched{}}
+	w.ironics = enginetest.Ironics[Ironic]{"": untouched{}}
 	c := w.controller()
 	const want = "IronicInstance room-b does not exist"
 	fails := func(what string) {
@@ -71,14 +69,8 @@ func TestUnknownIronic(t *testing.T) {
 type hanging struct{ Ironic }
 
 func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
-	<-ctx.Done()
-	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+	return nil, enginetest.Hang(ctx)
 }
-
-// silence records no events.
-type silence struct{}
-
-func (silence) RecordObject(*corev1.ObjectReference, events.Event) {}
 
 // The subscription of a host whose Ironic answers is created at once, though there are many in another Ironic, which does not
 // answer.
@@ -100,21 +92,14 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 			_, _ = subscriptions.Create(t.Context(), subscription)
 		}
 		c := New(Deps{
-			Subscriptions: subscriptions, Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: silence{}, Clock: clock.RealClock{},
+			Subscriptions: subscriptions, Hosts: hosts, Nodes: w.nodes(), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
 			CheckURL: func(context.Context, string) error { return nil },
 			Secret:   func(context.Context, string, string) (map[string][]byte, error) { return w.secret, nil },
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- c.Run(ctx) }()
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if len(w.bmc) != 1 {
-			t.Errorf("the BMC has %v, after the requests %q", w.bmc, w.requests)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
+			if len(w.bmc) != 1 {
+				t.Errorf("the BMC has %v, after the requests %q", w.bmc, w.requests)
+			}
+		})
 	})
 }

@@ -19,8 +19,8 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // world is one subscription with its host, and a BMC behind Ironic.
@@ -39,7 +39,7 @@ type world struct {
 	store        *enginetest.Slot[*metal3.BMCEventSubscription]
 	made         int
 	// ironics are those that there are, by name. The world is that of the server's flags.
-	ironics map[string]Ironic
+	ironics enginetest.Ironics[Ironic]
 }
 
 var key = types.NamespacedName{Namespace: "metal3", Name: "alerts"}
@@ -64,17 +64,14 @@ func newWorld() *world {
 		secret: map[string][]byte{"X-Rack": []byte("7"), "Authorization": []byte("Bearer token")},
 		bmc:    map[string]ironic.Subscription{},
 	}
-	w.ironics = map[string]Ironic{"": w}
+	w.ironics = enginetest.Ironics[Ironic]{"": w}
 	w.store = &enginetest.Slot[*metal3.BMCEventSubscription]{Resource: "bmceventsubscriptions", Object: &w.subscription}
 	return w
 }
 
-// ironicOf returns the Ironic of a host.
-func (w *world) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
-	if client, known := w.ironics[host.Status.Record.Ironic]; known {
-		return client, nil
-	}
-	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+// nodes are those of the Ironics that there are.
+func (w *world) nodes() kinds.Nodes[Ironic] {
+	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
 }
 
 func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
@@ -85,16 +82,9 @@ func (*world) GetNode(context.Context, string) (*ironic.Node, error) {
 	return &ironic.Node{UUID: "node"}, nil
 }
 
-// guard makes password that of the host's BMC.
-func (*world) guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
-	return redact.With(ctx, func(context.Context) (redact.Known, error) { return redact.Known{Secrets: []string{password}}, nil })
-}
-
-const password = "tr0ub4dor&3"
-
 func (w *world) controller() *Controller {
 	return New(Deps{
-		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		Secret: func(context.Context, string, string) (map[string][]byte, error) {
 			if w.secret == nil {
@@ -308,8 +298,8 @@ func hold(host *metal3.BareMetalHost) {
 // the user wrote is shown.
 func TestNoSecretInErrors(t *testing.T) {
 	w := newWorld()
-	w.quotes = "at " + w.subscription.Spec.Destination + " with Bearer token: root:" + password
-	if err := w.reconcile(t, w.controller()); err == nil || strings.Contains(err.Error(), password) {
+	w.quotes = "at " + w.subscription.Spec.Destination + " with Bearer token: root:" + enginetest.Password
+	if err := w.reconcile(t, w.controller()); err == nil || strings.Contains(err.Error(), enginetest.Password) {
 		t.Errorf("the error is %v", err)
 	}
 	if got, want := w.subscription.Status.Error, "at https://events.example/ with ******: root:******"; !strings.HasSuffix(got, want) {

@@ -1,0 +1,61 @@
+package enginetest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+)
+
+// Ironics are those that there are, by the names of their IronicInstances; that of the server's flags has no name.
+type Ironics[I any] map[string]I
+
+// Of returns the Ironic of a host.
+func (i Ironics[I]) Of(host *metal3.BareMetalHost) (client I, err error) {
+	if client, known := i[host.Status.Record.Ironic]; known {
+		return client, nil
+	}
+	return client, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+}
+
+// Hang is what a request to an Ironic that does not answer ends with.
+func Hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+}
+
+// Password is the password of the BMC of each host, according to Guard.
+const Password = "tr0ub4dor&3"
+
+// Guard returns a context for requests about a host, in whose errors there is no Password.
+func Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
+	return redact.With(ctx, func(context.Context) (redact.Known, error) { return redact.Known{Secrets: []string{Password}}, nil })
+}
+
+// NoEvents records no events.
+type NoEvents struct{}
+
+// RecordObject does nothing.
+func (NoEvents) RecordObject(*corev1.ObjectReference, events.Event) {}
+
+// RunFor runs a controller for a while, in a bubble of synctest, calls check while it is idle, and ends it.
+func RunFor(t *testing.T, run func(context.Context) error, while time.Duration, check func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- run(ctx) }()
+	time.Sleep(while)
+	synctest.Wait()
+	check()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
