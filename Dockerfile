@@ -19,10 +19,11 @@ RUN go mod download
 COPY cmd cmd
 COPY pkg pkg
 ARG VERSION=devel
+ARG COMMIT=
 ARG TARGETOS
 ARG TARGETARCH
 RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -buildvcs=false \
-    -ldflags "-s -w -X github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app.Version=${VERSION}" \
+    -ldflags "-s -w -X github.com/metal3-io/metal3-apiserver/pkg/version.Version=${VERSION} -X github.com/metal3-io/metal3-apiserver/pkg/version.Commit=${COMMIT}" \
     -o /metal3-apiserver ./cmd/metal3-apiserver
 
 FROM ${BASE_IMAGE}

@@ -6,7 +6,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-VERSION_FLAGS := $(foreach program,metal3-apiserver kubectl-bmh,-X github.com/metal3-io/metal3-apiserver/cmd/$(program)/app.Version=$(VERSION))
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+VERSION_FLAGS := $(foreach name,Version=$(VERSION) Commit=$(COMMIT),-X github.com/metal3-io/metal3-apiserver/pkg/version.$(name))
 export GOFLAGS := $(shell . hack/goflags.sh && echo "$$GOFLAGS")
 # The compiler takes a quarter less time if it collects garbage more rarely.
 GO_BUILD := CGO_ENABLED=0 GOGC=400 go build -v -ldflags '-s -w $(VERSION_FLAGS)'
@@ -52,7 +53,7 @@ tools: need-go ## Build the other programs that the tests and the demo run: bin/
 .PHONY: image
 image: ## Build the container image IMAGE with CONTAINER_TOOL (docker)
 	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "$(CONTAINER_TOOL) is not installed; to use another tool, set CONTAINER_TOOL (for example, to podman)." >&2; exit 1; }
-	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
 
 .PHONY: generate
 generate: need-go ## Regenerate pkg/generated and the zz_generated files

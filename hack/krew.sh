@@ -24,7 +24,7 @@ for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64 windows_amd64;
 	[ "${platform%_*}" = windows ] && program=kubectl-bmh.exe
 	echo "building $program for $platform" >&2
 	CGO_ENABLED=0 GOOS=${platform%_*} GOARCH=${platform#*_} go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -X github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app.Version=$VERSION" -o "$folder/$program" ./cmd/kubectl-bmh
+		-ldflags "-s -w -X github.com/metal3-io/metal3-apiserver/pkg/version.Version=$VERSION -X github.com/metal3-io/metal3-apiserver/pkg/version.Commit=$(git rev-parse HEAD)" -o "$folder/$program" ./cmd/kubectl-bmh
 	cp LICENSE cmd/kubectl-bmh/kubectl_complete-bmh "$folder"
 	archive=$out/kubectl-bmh_${VERSION}_$platform.tar.gz
 	tar -C "$folder" -czf "$archive" "$program" kubectl_complete-bmh LICENSE

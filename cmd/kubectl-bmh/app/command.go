@@ -9,10 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
-)
 
-// Version is the version of the plugin. It is set at build time.
-var Version = "devel"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
+)
 
 // Run executes a command line and returns the exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
@@ -32,7 +31,8 @@ func newCommand(s *session) *cobra.Command {
 	root := newListCommand(s)
 	root.Use = "bmh"
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl bmh"}
-	root.Version = Version
+	root.Version = version.Version
+	root.SetVersionTemplate(version.Line(root.DisplayName()) + "\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Args = cobra.NoArgs

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
 func object(apiVersion, kind, name string, fields map[string]any) *unstructured.Unstructured {
@@ -127,5 +128,12 @@ func TestCompletion(t *testing.T) {
 	})
 	if c.run(t, "__complete", "why", ""); c.out != ":4\n" {
 		t.Errorf("without a server: %q", c.out)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	c := newCluster()
+	if code := c.run(t, "--version"); code != 0 || c.out != version.Line("kubectl bmh")+"\n" || c.errOut != "" {
+		t.Errorf("exit code %d: %q, %q", code, c.out, c.errOut)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	metal3client "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/terminal"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
@@ -109,7 +110,7 @@ func (s *session) config() (*rest.Config, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.UserAgent = "kubectl-bmh/" + Version
+	config.UserAgent = "kubectl-bmh/" + version.Version
 	config.QPS, config.Burst = requestsPerSecond, requestsBurst
 	config.WarningHandler = s.warnings
 	return config, nil

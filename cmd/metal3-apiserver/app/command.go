@@ -14,10 +14,9 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
-)
 
-// Version is the version of this program. It is set by the linker.
-var Version = "devel"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
+)
 
 // NewCommand returns the command, which runs until ctx ends.
 func NewCommand(ctx context.Context) *cobra.Command {
@@ -42,7 +41,7 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if showVersion {
-				fmt.Fprintln(cmd.OutOrStdout(), "metal3-apiserver", Version)
+				fmt.Fprintln(cmd.OutOrStdout(), version.Line(cmd.Name()))
 				return nil
 			}
 			if err := logsapi.ValidateAndApply(o.Logs, utilfeature.DefaultFeatureGate); err != nil {
@@ -61,7 +60,7 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.
 	flags := o.Flags()
 	global := flags.FlagSet("Global")
 	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
-	global.BoolVar(&showVersion, "version", false, "Print the version and exit.")
+	global.BoolVar(&showVersion, "version", false, "Print the version, the commit, the version of Go and the platform, and exit.")
 	for _, fs := range flags.FlagSets {
 		cmd.Flags().AddFlagSet(fs)
 	}

@@ -12,6 +12,8 @@ import (
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
 const runAsCommand = "METAL3_APISERVER_TEST_COMMAND"
@@ -65,7 +67,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, errs, code := command(t, "--version"); code != 0 || errs != "" || out != "metal3-apiserver "+Version+"\n" {
+	if out, errs, code := command(t, "--version"); code != 0 || errs != "" || out != version.Line("metal3-apiserver")+"\n" {
 		t.Errorf("exit code %d: %q, %q", code, out, errs)
 	}
 }

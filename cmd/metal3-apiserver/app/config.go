@@ -17,6 +17,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
 // Config is the configuration of the server.
@@ -63,7 +64,7 @@ func (o *Options) genericConfig(etcd storagebackend.Config) (*genericapiserver.R
 		return nil, fmt.Errorf("creating a self-signed certificate: %w (--cert-dir is the directory in which it is kept; to use your own certificate, set --tls-cert-file and --tls-private-key-file)", err)
 	}
 	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
-	apiserver.AddOpenAPI(generic, Version)
+	apiserver.AddOpenAPI(generic, version.Version)
 	if err := o.Run.ApplyTo(&generic.Config); err != nil {
 		return nil, err
 	}

@@ -7,11 +7,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
 // Run serves until ctx ends.
 func Run(ctx context.Context, o *Options) error {
-	klog.InfoS("Starting metal3-apiserver", "version", Version)
+	klog.InfoS("Starting metal3-apiserver", "version", version.Version)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
