@@ -27,6 +27,15 @@ RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -buil
     -o /metal3-apiserver ./cmd/metal3-apiserver
 
 FROM ${BASE_IMAGE}
+ARG VERSION=devel
+ARG COMMIT=
+# hack/release builds the same image without a container engine; its test holds what follows equal.
+LABEL org.opencontainers.image.title="metal3-apiserver"
+LABEL org.opencontainers.image.description="Metal3's BareMetalHost as an aggregated Kubernetes API"
+LABEL org.opencontainers.image.source="https://github.com/metal3-io/metal3-apiserver"
+LABEL org.opencontainers.image.licenses="Apache-2.0"
+LABEL org.opencontainers.image.version="${VERSION}"
+LABEL org.opencontainers.image.revision="${COMMIT}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /metal3-apiserver /metal3-apiserver
 # The user must be a number, so that the kubelet can verify that it is not root.
