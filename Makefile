@@ -46,6 +46,10 @@ plugin: need-go ## Build bin/kubectl-bmh, the plugin of kubectl, and what kubect
 krew: need-go ## Build the archives of the plugin for all platforms, and krew's manifest, in bin/krew. Set VERSION, and URL to where they will be
 	@VERSION=$(VERSION) URL=$(URL) hack/krew.sh
 
+.PHONY: release
+release: need-go ## Build everything that a release consists of in bin/release/VERSION, without a container engine (docs/releases.md). With REPRODUCE=1, twice, to compare
+	@VERSION=$(VERSION) hack/release.sh
+
 .PHONY: tools
 tools: need-go ## Build the other programs that the tests and the demo run: bin/etcd, kube-apiserver, kubectl, kube-controller-manager, cert-manager
 	@hack/tools/build.sh

@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 func readDoc(t *testing.T, path string) string {
@@ -162,4 +164,13 @@ func isInOneOf(folders, packages []string) bool {
 		}
 	}
 	return false
+}
+
+// TestChangelogNamesRecordEpoch checks that the first section of CHANGELOG.md has the record epoch of this code: whoever updates
+// has to know whether it was raised.
+func TestChangelogNamesRecordEpoch(t *testing.T) {
+	epoch := regexp.MustCompile(`Record epoch: (\d+)\.`).FindStringSubmatch(readDoc(t, "../CHANGELOG.md"))
+	if epoch == nil || epoch[1] != strconv.Itoa(metal3.RecordEpoch) {
+		t.Errorf("CHANGELOG.md says %q, and the record epoch is %d", epoch, metal3.RecordEpoch)
+	}
 }
