@@ -86,7 +86,7 @@ provide() {
 		;;
 	later-server) hack/build-later.sh bin/later/metal3-apiserver ;;
 	kube) hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager ;;
-	kubectl | cert-manager | clusterctl) hack/tools/build.sh "$1" ;;
+	kubectl | cert-manager | clusterctl | helm) hack/tools/build.sh "$1" ;;
 	prometheus) hack/tools/prometheus.sh ;;
 	chromium) test/ui/chromium.sh >/dev/null ;;
 	race) has_race || install "C compiler, which the race detector needs" gcc libc6-dev ;;

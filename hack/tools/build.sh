@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the other programs that the tests and the demo run, into bin/:
-#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl
-# Without names, it builds all but clusterctl, which takes long and only one test needs. It
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl helm
+# Without names, it builds all but clusterctl and helm, which only one test each needs. It
 # skips programs that are already there in the right version. The first time, this takes
 # a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
 # of seconds. With cert-manager come its CustomResourceDefinitions, in
@@ -26,16 +26,17 @@ describe() {
 	etcd) pkg=go.etcd.io/etcd/server/v3 module=$pkg ;;
 	kube-apiserver | kube-controller-manager | kubectl) pkg=k8s.io/kubernetes/cmd/$1 module=k8s.io/kubernetes ;;
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
+	helm) pkg=. folder=helm module=helm.sh/helm/v4 ;;
 	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
-		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager or clusterctl" >&2
+		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl or helm" >&2
 		return 2
 		;;
 	esac
 	version=$(version_of "$module" "$folder/go.mod")
 	[ -n "$version" ] || { echo "build.sh: no version of $module in $here/$folder/go.mod" >&2; return 1; }
-	if [ "$1" = cert-manager ]; then
-		version+=-$(cat cert-manager/main.go cert-manager/go.mod | sha256sum | cut -c 1-12) # its main.go is ours
+	if [ "$pkg" = . ]; then
+		version+=-$(cat "$folder/main.go" "$folder/go.mod" | sha256sum | cut -c 1-12) # its main.go is ours
 	fi
 }
 
@@ -79,7 +80,7 @@ build() {
 together=()
 for name; do
 	case $name in
-	cert-manager | clusterctl) build "$name" ;;
+	cert-manager | clusterctl | helm) build "$name" ;;
 	*) together+=("$name") ;;
 	esac
 done
