@@ -96,12 +96,12 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(newCRDLook(t.cluster.dynamic, records).run)
 	images := dataimage.New(dataimage.Deps{
 		Nodes:  nodesFor(t, func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }),
-		Images: metal3.Records[*metal3api.DataImage](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
+		Images: metal3.Objects[*metal3api.DataImage](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Images.CheckURL, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(images.Run)
 	ramdisks := preprovisioning.New(preprovisioning.Deps{
-		Images: metal3.Records[*metal3api.PreprovisioningImage](records), Hosts: t.hosts, Secret: t.secrets.Data,
+		Images: metal3.Objects[*metal3api.PreprovisioningImage](records), Hosts: t.hosts, Secret: t.secrets.Data,
 		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(ramdisks.Run)
@@ -114,7 +114,7 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
 	subscriptions := subscription.New(subscription.Deps{
 		Nodes:         nodesFor(t, func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }),
-		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
+		Subscriptions: metal3.Objects[*metal3api.BMCEventSubscription](records), Hosts: t.hosts, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Events.CheckURL, Secret: t.secrets.Read, Namespaces: namespaces,
 	})
 	t.Add(subscriptions.Run)
@@ -171,7 +171,7 @@ func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
 	t.Add(switches.Run)
 	networks := hostnetwork.New(hostnetwork.Deps{
 		Nodes:       nodesFor(t, func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }),
-		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
+		Attachments: metal3.Objects[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
 	})
 	t.Add(networks.Run)
 	_, err := hosts.OnHostChange(networks.HostChanged)
