@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,7 +70,7 @@ func readTar(t *testing.T, r io.Reader, files map[string][]byte) (headers []*tar
 	archive := tar.NewReader(r)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return headers
 		}
 		if err != nil {

@@ -80,6 +80,11 @@ func TestNothingReadsConditionsBack(t *testing.T) {
 // conditionsReadIn returns what reads conditions, or an error message of a status.
 func conditionsReadIn(root ast.Node) (reads []*ast.Ident) {
 	written := map[ast.Node]bool{}
+	changes := func(args []ast.Expr) {
+		if address, ok := args[0].(*ast.UnaryExpr); ok {
+			written[address.X] = true
+		}
+	}
 	ast.Inspect(root, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.AssignStmt:
@@ -91,14 +96,15 @@ func conditionsReadIn(root ast.Node) (reads []*ast.Ident) {
 		case *ast.CallExpr:
 			switch function := node.Fun.(type) {
 			case *ast.Ident:
-				if function.Name == "findCondition" {
+				switch function.Name {
+				case "findCondition":
 					reads = append(reads, function)
+				case "setConditions":
+					changes(node.Args)
 				}
 			case *ast.SelectorExpr: // what only changes conditions is given the address of their list
-				if slices.Contains([]string{"SetStatusCondition", "RemoveStatusCondition"}, function.Sel.Name) {
-					if address, ok := node.Args[0].(*ast.UnaryExpr); ok {
-						written[address.X] = true
-					}
+				if slices.Contains([]string{"SetStatusCondition", "RemoveStatusCondition", "Unread"}, function.Sel.Name) {
+					changes(node.Args)
 				}
 			}
 		case *ast.SelectorExpr:

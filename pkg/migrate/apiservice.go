@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -103,7 +102,7 @@ func (c *Cluster) routeToCRDs(ctx context.Context, target Target) error {
 	case servedByOther:
 		return fmt.Errorf("APIService %s names the Service %s", apiServiceName, service)
 	case servedByServer:
-		if err := resource.Delete(ctx, apiServiceName, metav1.DeleteOptions{}); ctrlclient.IgnoreNotFound(err) != nil {
+		if err := resource.Delete(ctx, apiServiceName, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
 			return fmt.Errorf("APIService %s: %w", apiServiceName, err)
 		}
 	}

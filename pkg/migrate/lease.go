@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 )
@@ -57,7 +56,7 @@ func (c *Cluster) holdLease(ctx context.Context, name types.NamespacedName) erro
 func (c *Cluster) isLeaseHeld(ctx context.Context, name types.NamespacedName) (bool, error) {
 	lease, err := c.kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
-		return false, leaseError(name, ctrlclient.IgnoreNotFound(err))
+		return false, leaseError(name, ignoreNotFound(err))
 	}
 	return ptr.Deref(lease.Spec.HolderIdentity, "") == leaseHolder, nil
 }
@@ -67,7 +66,7 @@ func (c *Cluster) releaseLease(ctx context.Context, name types.NamespacedName) e
 	leases := c.kube.CoordinationV1().Leases(name.Namespace)
 	lease, err := leases.Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
-		return leaseError(name, ctrlclient.IgnoreNotFound(err))
+		return leaseError(name, ignoreNotFound(err))
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != leaseHolder {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"reflect"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -67,7 +67,7 @@ func (w *writer) apply(ctx context.Context, is *unstructured.Unstructured) (_ *u
 	if wanted.GetDeletionTimestamp() != nil && is.GetDeletionTimestamp() == nil {
 		// Its finalizers keep it until the operator has done its part.
 		if err := w.client.Delete(ctx, is.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(is.GetUID())}}); err != nil {
-			return nil, 0, ctrlclient.IgnoreNotFound(err)
+			return nil, 0, ignoreNotFound(err)
 		}
 		did = max(did, outcomeUpdated)
 	}
@@ -190,15 +190,23 @@ func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra ma
 		// written the object since it was listed, because its owner has just been pruned.
 		if len(item.GetFinalizers()) > 0 {
 			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, uid)
-			if _, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); ctrlclient.IgnoreNotFound(err) != nil {
+			if _, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); ignoreNotFound(err) != nil {
 				return nil, fmt.Errorf("%s %s: removing its finalizers: %w", kind.Kind, key, err)
 			}
 		}
 		err := client.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		if ctrlclient.IgnoreNotFound(err) != nil {
+		if ignoreNotFound(err) != nil {
 			return nil, fmt.Errorf("%s %s: %w", kind.Kind, key, err)
 		}
 		e.Report.Done("%s %s is deleted, because it was deleted from metal3-apiserver", kind.Kind, key)
 	}
 	return remaining, nil
+}
+
+// ignoreNotFound returns nil if err says that an object does not exist, and err otherwise.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -122,10 +122,7 @@ func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) e
 	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return ignoreNotFound(err)
 }
 
 // modify reads a Secret and calls change with it. If change returns true, the metadata is

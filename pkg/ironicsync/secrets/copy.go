@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
@@ -110,7 +109,7 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 }
 
 func (s *Secrets) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
-	return client.IgnoreNotFound(s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
+	return ignoreNotFound(s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
 }
 
 func hasLabels(secret *corev1.Secret, wanted map[string]string) bool {

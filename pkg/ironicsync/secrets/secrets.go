@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -291,7 +290,7 @@ func (s *Secrets) refresh(ctx context.Context, namespace, name string, credentia
 	}
 	secret, err := s.get(ctx, namespace, name)
 	if err != nil {
-		return client.IgnoreNotFound(err)
+		return ignoreNotFound(err)
 	}
 	s.note(secret, secret.ResourceVersion, credentials)
 	return nil
@@ -369,4 +368,12 @@ func (s *Secrets) Notify(changed func(namespace, name string)) error {
 		}
 	}
 	return nil
+}
+
+// ignoreNotFound returns nil if err says that an object does not exist, and err otherwise.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
