@@ -31,15 +31,17 @@ trap 'rm -rf "$work"' EXIT
 go build -o "$work/release" ./hack/release
 
 if [ -n "${REPRODUCE:-}" ]; then
-	REPRODUCE='' OUT=$out "$0"
-	(umask 077 && REPRODUCE='' TZ=Pacific/Kiritimati OUT=$work/again "$0")
+	REPRODUCE='' OUT=$out hack/release.sh
+	(umask 077 && REPRODUCE='' TZ=Pacific/Kiritimati OUT=$work/again hack/release.sh)
 	diff -r "$out" "$work/again" || fail "the second time, not all bytes were the same"
 	echo "All bytes were the same the second time."
 	exit
 fi
 
 rm -rf "$out"
-mkdir -p "$out"
+mkdir -p "$out" "$work/source"
+# The files of the commit, and no others: git ignores the private keys that make-certs.sh has made in the work tree.
+git archive HEAD | tar -x -C "$work/source"
 
 # The server.
 version=github.com/metal3-io/metal3-apiserver/pkg/version
@@ -68,24 +70,24 @@ cp LICENSE "$work/licenses"
 "$work/release" pack "$out/metal3-apiserver_${VERSION}_licenses.tar.gz" "$work/licenses"
 
 # The manifests. Of the overlays, those with make-certs.sh are left out: they contain a private key, which each site has to make.
-mkdir -p "$work/manifests/pinned"
-cp -r artifacts/apiservice artifacts/crds artifacts/monitoring "$work/manifests"
-"$work/release" pack "$out/metal3-apiserver_${VERSION}_kustomize.tar.gz" "$work/manifests" apiservice crds monitoring
+"$work/release" pack "$out/metal3-apiserver_${VERSION}_kustomize.tar.gz" "$work/source/artifacts" apiservice crds monitoring
+pinned=$work/source/artifacts/pinned
+mkdir "$pinned"
 # Prints a folder of artifacts/apiservice as kustomize renders it, with the image of this release.
 render() {
-	cat >"$work/manifests/pinned/kustomization.yaml" <<-END
+	cat >"$pinned/kustomization.yaml" <<-END
 		apiVersion: kustomize.config.k8s.io/v1beta1
 		kind: Kustomization
 		resources: [../apiservice/$1]
 		images: [{name: metal3-apiserver, newName: $repository, digest: "$digest"}]
 	END
-	bin/kubectl kustomize "$work/manifests/pinned"
+	bin/kubectl kustomize "$pinned"
 }
 render . >"$out/install.yaml"
 for overlay in embedded-etcd high-availability; do
 	render overlays/$overlay >"$out/install-$overlay.yaml"
 done
-bin/kubectl kustomize artifacts/apiservice >"$work/default.yaml"
+bin/kubectl kustomize "$work/source/artifacts/apiservice" >"$work/default.yaml"
 "$work/release" chart "$work/chart/metal3-apiserver" "$VERSION" "$repository" "$digest" "$work/default.yaml"
 "$work/release" pack "$out/metal3-apiserver-${VERSION#v}.tgz" "$work/chart"
 
@@ -99,9 +101,8 @@ cat >"$out/BUILD" <<-END
 	certificate authorities: $(sha256sum <"$certificates" | cut -d' ' -f1)
 END
 
-mkdir "$work/docs"
-cp -r README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs "$work/docs"
-"$work/release" pack "$out/metal3-apiserver_${VERSION}_docs.tar.gz" "$work/docs"
+"$work/release" pack "$out/metal3-apiserver_${VERSION}_docs.tar.gz" "$work/source" \
+	README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs
 
 # Everything for a site without the internet. The image has the programs.
 bundle=$work/bundle/metal3-apiserver_$VERSION
