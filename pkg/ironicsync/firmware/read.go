@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -78,7 +80,9 @@ func refreshOne[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T
 	case !has(host):
 		return stale
 	}
-	return errors.Join(stale, refresh(ctx, r.Timeout(host.Status.Record.Ironic), keeper, host))
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout(host.Status.Record.Ironic))
+	defer cancel()
+	return errors.Join(stale, refresh(ctx, keeper, host))
 }
 
 func refreshAll[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace string) error {
@@ -112,30 +116,24 @@ func refreshAll[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T
 // refreshHosts refreshes the objects of hosts, all of the Ironic of that name. The error is the first one, and names the Ironic.
 func refreshHosts[T kinds.Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], ironic string, hosts []*metal3.BareMetalHost) error {
 	var (
-		running sync.WaitGroup
-		mu      sync.Mutex
-		first   error
-		failed  int
+		running errgroup.Group
+		failed  atomic.Int32
 	)
-	slots := make(chan struct{}, readers)
+	running.SetLimit(readers)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, host := range hosts {
-		slots <- struct{}{} // after the timeout, each ends at once
-		running.Go(func() {
-			defer func() { <-slots }()
-			if err := refresh(ctx, timeout, keeper, host); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if failed++; first == nil {
-					first = err
-				}
+		running.Go(func() error { // after the timeout, each ends at once
+			err := refresh(ctx, keeper, host)
+			if err != nil {
+				failed.Add(1)
 			}
+			return err
 		})
 	}
-	running.Wait()
-	if failed > 1 {
-		first = fmt.Errorf("%w (and %d more)", first, failed-1)
+	first := running.Wait()
+	if more := failed.Load() - 1; more > 0 {
+		first = fmt.Errorf("%w (and %d more)", first, more)
 	}
 	if first != nil && ironic != "" {
 		first = fmt.Errorf("IronicInstance %s: %w", ironic, first)
@@ -143,9 +141,7 @@ func refreshHosts[T kinds.Object](ctx context.Context, timeout time.Duration, ke
 	return first
 }
 
-func refresh[T kinds.Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], host *metal3.BareMetalHost) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+func refresh[T kinds.Object](ctx context.Context, keeper *Keeper[T], host *metal3.BareMetalHost) error {
 	unread := new(unreadError)
 	if _, err := keeper.Refresh(ctx, host); err != nil && !apierrors.IsNotFound(err) && !errors.As(err, &unread) { // the object says what is unread
 		return fmt.Errorf("the %s of %s/%s are as they were recorded: %w", keeper.lists.content, host.Namespace, host.Name, err)
