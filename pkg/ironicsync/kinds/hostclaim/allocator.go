@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -25,6 +26,10 @@ import (
 //
 // The methods that can end a wait return the claims that are to be reconciled because of that.
 type allocator struct {
+	// labelsOf returns the labels of a namespace. A claim that waits has them as they were when it began to wait: they are
+	// read with mu, so that a change is either seen then, or wakes the claim.
+	labelsOf func(namespace string) map[string]string
+
 	mu       sync.Mutex
 	policies policies
 	all      hosts
@@ -38,9 +43,9 @@ type allocator struct {
 	offered map[types.NamespacedName]types.NamespacedName
 }
 
-func newAllocator() *allocator {
+func newAllocator(labelsOf func(namespace string) map[string]string) *allocator {
 	return &allocator{
-		policies: policies{}, all: hosts{}, free: hosts{},
+		labelsOf: labelsOf, policies: policies{}, all: hosts{}, free: hosts{},
 		bound: map[types.NamespacedName]sets.Set[types.NamespacedName]{}, offered: map[types.NamespacedName]types.NamespacedName{},
 	}
 }
@@ -65,12 +70,18 @@ func compareAge(a, b *claimRequest) int {
 	)
 }
 
-// hostChanged notes the latest version of a host, nil if it is gone. It returns the claims whose host it is
-// or was, and one that waits for such a host.
+// hostChanged notes a version of a host, nil if it is gone. It returns the claims whose host it is or was, and one
+// that waits for such a host. Versions come from the watch and from claims that are being bound, in any order.
 func (a *allocator) hostChanged(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if former, had := consumerOf(a.all[key.Namespace][key.Name]); had {
+	before := a.all[key.Namespace][key.Name]
+	if before != nil && host != nil {
+		if order, err := resourceversion.CompareResourceVersion(before.ResourceVersion, host.ResourceVersion); err == nil && order > 0 {
+			return nil
+		}
+	}
+	if former, had := consumerOf(before); had {
 		concerned = append(concerned, former)
 		if a.bound[former].Delete(key).Len() == 0 {
 			delete(a.bound, former)
@@ -114,6 +125,7 @@ func (a *allocator) pick(r *claimRequest) (host *metal3.BareMetalHost, whyNot st
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	claim := kinds.KeyOf(r.claim)
+	r.namespaceLabels = a.labelsOf(claim.Namespace)
 	if key, found := a.offered[claim]; found {
 		if host := a.all[key.Namespace][key.Name]; host != nil && isFree(host) && r.mayHave(host, a.policies) {
 			return host, "", nil
@@ -150,6 +162,7 @@ func (a *allocator) end(claim types.NamespacedName) []types.NamespacedName {
 func (a *allocator) mayHave(r *claimRequest, host *metal3.BareMetalHost) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	r.namespaceLabels = a.labelsOf(r.claim.Namespace)
 	return r.mayHave(host, a.policies)
 }
 

@@ -16,7 +16,7 @@ import (
 // newTestAllocator has a policy that lets the namespace tenant have the hosts of racks.
 func newTestAllocator(t *testing.T) *allocator {
 	t.Helper()
-	f := newAllocator()
+	f := newAllocator(func(string) map[string]string { return nil })
 	p, err := newPolicy(&metal3.HostDeployPolicy{Spec: metal3.HostDeployPolicySpec{HostClaimNamespaces: &metal3.HostClaimNamespaces{Names: []string{"tenant"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func newTestRequest(t *testing.T, name string, age time.Duration, labels map[str
 	w, err := newClaimRequest(&metal3.HostClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))},
 		Spec:       metal3.HostClaimSpec{HostSelector: metal3.HostSelector{MatchLabels: labels}},
-	}, nil)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +115,31 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
+// What a claim has found of a host is not undone by what the watch shows later of an earlier version, nor the other way round.
+func TestVersionsInAnyOrder(t *testing.T) {
+	f := newTestAllocator(t)
+	waits := newTestRequest(t, "waits", time.Hour, nil)
+	f.pick(waits)
+	version := func(version string, free bool) *metal3.BareMetalHost {
+		host := freeHost("racks", "a", nil)
+		host.ResourceVersion = version
+		if !free {
+			host.Spec.ConsumerRef = refTo(newTestRequest(t, "another", 0, nil).claim)
+		}
+		return host
+	}
+	key := kinds.KeyOf(version("", true))
+	f.hostChanged(key, version("9", false))
+	if woken := f.hostChanged(key, version("8", true)); len(woken) > 0 {
+		t.Errorf("%v are woken for a host that is in use", woken)
+	}
+	f.hostChanged(key, version("10", true))
+	f.hostChanged(key, version("9", false))
+	if host, whyNot, _ := f.pick(waits); host == nil {
+		t.Errorf("a host that is free again is not given away: %s", whyNot)
+	}
+}
+
 // A claim is woken when somebody may admit it, and a host that it was offered in vain goes to another.
 func TestAdmittedLater(t *testing.T) {
 	f := newTestAllocator(t)
@@ -128,7 +153,7 @@ func TestAdmittedLater(t *testing.T) {
 	f.pick(other)
 	host := freeHost("racks", "worker-0", nil)
 	f.hostChanged(kinds.KeyOf(host), host) // wakes mine
-	changed, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: mine.claim.ObjectMeta, Spec: metal3.HostClaimSpec{HostSelector: metal3.HostSelector{InNamespace: "cellar"}}}, nil)
+	changed, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: mine.claim.ObjectMeta, Spec: metal3.HostClaimSpec{HostSelector: metal3.HostSelector{InNamespace: "cellar"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

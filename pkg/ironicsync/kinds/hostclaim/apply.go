@@ -47,7 +47,7 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	case isPausedByOthers(host):
 		return host, unsynchronized(HostPausedReason, "The host is paused"), nil
 	case metal3.IsPaused(claim):
-		setAnnotation(updated, metal3.PausedAnnotation, pausedByClaim)
+		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, metal3.PausedAnnotation, pausedByClaim)
 		synchronized = unsynchronized(HostPausedReason, "The claim is paused, and so is its host")
 	case !isBoundBy(claim, host) && !canTakeOver(claim, host):
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
@@ -146,11 +146,11 @@ func setPower(host *metal3.BareMetalHost, claim *metal3.HostClaim) {
 		return strings.HasPrefix(key, metal3.RebootAnnotationPrefix+claimKeyPrefix) && !isWanted
 	})
 	for key, value := range wanted {
-		setAnnotation(host, key, value)
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, key, value)
 	}
 	if value, asks := claim.Annotations[metal3.RebootAnnotation]; asks && !isPassedOn(claim, host) {
-		setAnnotation(host, metal3.RebootAnnotation, value)
-		setAnnotation(host, rebootTokenAnnotation, claim.Annotations[rebootTokenAnnotation])
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, metal3.RebootAnnotation, value)
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, rebootTokenAnnotation, claim.Annotations[rebootTokenAnnotation])
 	}
 }
 
@@ -198,13 +198,6 @@ func (c *Controller) annotate(ctx context.Context, claim *metal3.HostClaim, chan
 	}
 	recorded.DeepCopyInto(claim)
 	return nil
-}
-
-func setAnnotation(host *metal3.BareMetalHost, key, value string) {
-	if host.Annotations == nil {
-		host.Annotations = map[string]string{}
-	}
-	host.Annotations[key] = value
 }
 
 // refusalOf says why a host was refused, as far as that concerns fields that its claim has, too: the

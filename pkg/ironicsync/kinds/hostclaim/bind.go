@@ -94,7 +94,7 @@ func (c *Controller) ownHost(claim *metal3.HostClaim, hosts []*metal3.BareMetalH
 
 // mayHave reports whether a claim may have a host, be it free or not.
 func (c *Controller) mayHave(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
-	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
+	request, err := newClaimRequest(claim)
 	return err == nil && c.Manages(host.Namespace) && c.allocator.mayHave(request, host)
 }
 
@@ -119,7 +119,7 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 		// Another host would be another machine, without what was on the disks of this one.
 		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s does not exist or is no longer the claim's. To get another host, delete the claim and create it again", chosen))
 	}
-	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
+	request, err := newClaimRequest(claim)
 	if err != nil {
 		return unbound(NoBareMetalHostReason, err.Error())
 	}

@@ -74,14 +74,14 @@ type hosts map[string]map[string]*metal3.BareMetalHost
 
 // claimRequest is what decides on the host of a claim.
 type claimRequest struct {
-	claim *metal3.HostClaim
-	// namespaceLabels are the labels of the claim's namespace.
+	claim    *metal3.HostClaim
+	selector labels.Selector
+	// namespaceLabels are the labels of the claim's namespace, which the allocator sets.
 	namespaceLabels map[string]string
-	selector        labels.Selector
 }
 
 // newClaimRequest returns an error if the selector of the claim is not valid, which validation refuses.
-func newClaimRequest(claim *metal3.HostClaim, namespaceLabels map[string]string) (*claimRequest, error) {
+func newClaimRequest(claim *metal3.HostClaim) (*claimRequest, error) {
 	selector := labels.SelectorFromSet(claim.Spec.HostSelector.MatchLabels)
 	for _, r := range claim.Spec.HostSelector.MatchExpressions {
 		requirement, err := labels.NewRequirement(r.Key, selection.Operator(strings.ToLower(string(r.Operator))), r.Values)
@@ -91,7 +91,7 @@ func newClaimRequest(claim *metal3.HostClaim, namespaceLabels map[string]string)
 		selector = selector.Add(*requirement)
 	}
 	// Others look at a claim that waits while its status is being written.
-	return &claimRequest{claim.DeepCopy(), namespaceLabels, selector}, nil
+	return &claimRequest{claim: claim.DeepCopy(), selector: selector}, nil
 }
 
 // mayHave reports whether a host suits a claim and may be given to it, free or not.

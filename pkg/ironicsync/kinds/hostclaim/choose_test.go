@@ -40,17 +40,21 @@ func TestIsFree(t *testing.T) {
 		"runs an image still":    {func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image.URL = "http://a" }, false},
 		"externally provisioned": {func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, false},
 		"being deleted":          {func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }, false},
-		"paused":                 {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.PausedAnnotation, "") }, false},
-		"of a later version":     {func(h *metal3.BareMetalHost) { h.Status.Record.Epoch = metal3.RecordEpoch + 1 }, false},
-		"unhealthy":              {func(h *metal3.BareMetalHost) { setAnnotation(h, unhealthyAnnotation, "") }, false},
-		"to be detached":         {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.DetachedAnnotation, "") }, false},
-		"detached":               {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
-		"an error":               {func(h *metal3.BareMetalHost) { h.Status.Record.Error = &metal3.HostError{Message: "no route"} }, false},
-		"held":                   {func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &held }, false},
-		"in maintenance":         {func(h *metal3.BareMetalHost) { h.Status.Ironic.Maintenance = true }, false},
-		"not seen in Ironic":     {func(h *metal3.BareMetalHost) { h.Status.Ironic = nil }, false},
-		"deployed past us":       {func(h *metal3.BareMetalHost) { h.Status.Ironic.ProvisionState = "active" }, false},
-		"cleaned before":         {func(h *metal3.BareMetalHost) { h.Status.Ironic.ProvisionState = "available" }, true},
+		"paused": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		}, false},
+		"of a later version": {func(h *metal3.BareMetalHost) { h.Status.Record.Epoch = metal3.RecordEpoch + 1 }, false},
+		"unhealthy":          {func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, unhealthyAnnotation, "") }, false},
+		"to be detached": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
+		}, false},
+		"detached":           {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"an error":           {func(h *metal3.BareMetalHost) { h.Status.Record.Error = &metal3.HostError{Message: "no route"} }, false},
+		"held":               {func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &held }, false},
+		"in maintenance":     {func(h *metal3.BareMetalHost) { h.Status.Ironic.Maintenance = true }, false},
+		"not seen in Ironic": {func(h *metal3.BareMetalHost) { h.Status.Ironic = nil }, false},
+		"deployed past us":   {func(h *metal3.BareMetalHost) { h.Status.Ironic.ProvisionState = "active" }, false},
+		"cleaned before":     {func(h *metal3.BareMetalHost) { h.Status.Ironic.ProvisionState = "available" }, true},
 	} {
 		host := freeHost("metal3", "worker-0", nil)
 		test.change(host)
@@ -143,7 +147,7 @@ func TestChoose(t *testing.T) {
 			for _, host := range test.all {
 				set(all, kinds.KeyOf(host), host)
 			}
-			w, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}, Spec: test.spec}, nil)
+			w, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}, Spec: test.spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +163,7 @@ func TestChoose(t *testing.T) {
 			}
 		})
 	}
-	w, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant"}}, nil)
+	w, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package hostclaim
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +79,8 @@ const bySecret = "secret"
 // New returns a Controller.
 func New(deps Deps) (*Controller, error) {
 	registerMetrics()
-	c := &Controller{Deps: deps, allocator: newAllocator()}
+	c := &Controller{Deps: deps}
+	c.allocator = newAllocator(c.labelsOf)
 	c.policies = kinds.New(kinds.Config[*metal3.HostDeployPolicy]{
 		Name: "hostdeploypolicies", Objects: deps.Policies, Example: &metal3.HostDeployPolicy{},
 		Changed: c.policyChanged, Reconcile: c.reportPolicy,
@@ -86,7 +88,7 @@ func New(deps Deps) (*Controller, error) {
 	namespaces, err := deps.ClaimNamespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: c.namespaceChanged,
 		UpdateFunc: func(old, obj any) {
-			if !equalLabels(old, obj) {
+			if !maps.Equal(old.(metav1.Object).GetLabels(), obj.(metav1.Object).GetLabels()) {
 				c.namespaceChanged(obj)
 			}
 		},
@@ -168,9 +170,7 @@ func (c *Controller) reportPolicy(_ context.Context, key types.NamespacedName) (
 }
 
 func (c *Controller) namespaceChanged(obj any) {
-	if namespace, ok := obj.(metav1.Object); ok {
-		c.enqueue(c.allocator.namespaceChanged(namespace.GetName()))
-	}
+	c.enqueue(c.allocator.namespaceChanged(obj.(metav1.Object).GetName()))
 }
 
 func (c *Controller) enqueue(claims []types.NamespacedName) {

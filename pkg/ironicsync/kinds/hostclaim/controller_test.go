@@ -140,8 +140,10 @@ func TestLostRaces(t *testing.T) {
 		"another consumer":       {take, false, ""},
 		"another consumer, next": {take, true, "worker-1"},
 		"an image":               {func(h *metal3.BareMetalHost) { h.Spec.Image = image.DeepCopy() }, false, ""},
-		"a pause":                {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.PausedAnnotation, "") }, false, ""},
-		"a deletion":             {func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }, false, ""},
+		"a pause": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		}, false, ""},
+		"a deletion": {func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -343,7 +345,7 @@ func TestAnnotations(t *testing.T) {
 	w := newWorld(t)
 	w.claim.Spec.PoweredOn = true
 	w.mustReconcile(t)
-	setAnnotation(w.host(), key+"mine", "of the administrator")
+	metav1.SetMetaDataAnnotation(&w.host().ObjectMeta, key+"mine", "of the administrator")
 	w.put(w.host())
 	w.claim.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`, key + "mine": "", key + long: "", "example.com/other": ""}
 	w.mustReconcile(t)
@@ -378,7 +380,7 @@ func TestAnnotations(t *testing.T) {
 	}
 
 	// A pause by another client is respected, also by a deletion.
-	setAnnotation(w.host(), metal3.PausedAnnotation, "")
+	metav1.SetMetaDataAnnotation(&w.host().ObjectMeta, metal3.PausedAnnotation, "")
 	w.put(w.host())
 	w.claim.Spec.PoweredOn = true
 	w.mustReconcile(t)

@@ -2,7 +2,6 @@ package hostclaim
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,10 +184,4 @@ func changes(before, after *metal3.HostClaim) []events.Event {
 		all = append(all, event)
 	}
 	return all
-}
-
-func equalLabels(a, b any) bool {
-	x, isObject := a.(metav1.Object)
-	y, isObjectToo := b.(metav1.Object)
-	return isObject && isObjectToo && maps.Equal(x.GetLabels(), y.GetLabels())
 }
