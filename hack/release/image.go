@@ -54,6 +54,7 @@ type (
 	runConfig struct {
 		User         string
 		ExposedPorts map[string]struct{}
+		Env          []string
 		Entrypoint   []string
 		Labels       map[string]string
 	}
@@ -80,11 +81,15 @@ const (
 	mediaTypeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
+// searchPath is what container engines give each image that they build.
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // config returns how the program is run.
 func (i image) config() runConfig {
 	return runConfig{
 		User:         "65532:65532",
 		ExposedPorts: map[string]struct{}{"6443/tcp": {}},
+		Env:          []string{searchPath},
 		Entrypoint:   []string{"/metal3-apiserver"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       "metal3-apiserver",

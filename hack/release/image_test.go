@@ -126,7 +126,8 @@ func TestImageIsThatOfDockerfile(t *testing.T) {
 	_, stage, _ := strings.Cut(string(dockerfile), "\nFROM ${BASE_IMAGE}\n")
 	i := testImage(t)
 	stage = strings.NewReplacer("${VERSION}", i.version, "${COMMIT}", i.commit).Replace(stage)
-	want, files := runConfig{ExposedPorts: map[string]struct{}{}, Labels: map[string]string{}}, []string{}
+	files := []string{}
+	want := runConfig{Env: []string{searchPath}, ExposedPorts: map[string]struct{}{}, Labels: map[string]string{}}
 	for _, line := range regexp.MustCompile(`(?m)^([A-Z]+) (.*)$`).FindAllStringSubmatch(stage, -1) {
 		switch value := line[2]; line[1] {
 		case "ARG":
