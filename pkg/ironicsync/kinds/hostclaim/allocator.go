@@ -54,6 +54,9 @@ func newAllocator(labelsOf func(namespace string) map[string]string) *allocator 
 func set[T any](all map[string]map[string]*T, key types.NamespacedName, value *T) {
 	if value == nil {
 		delete(all[key.Namespace], key.Name)
+		if len(all[key.Namespace]) == 0 { // so that nothing is left of namespaces that are gone
+			delete(all, key.Namespace)
+		}
 		return
 	}
 	if all[key.Namespace] == nil {
@@ -70,18 +73,29 @@ func compareAge(a, b *claimRequest) int {
 	)
 }
 
-// hostChanged notes a version of a host, nil if it is gone. It returns the claims whose host it is or was, and one
-// that waits for such a host. Versions come from the watch and from claims that are being bound, in any order.
-func (a *allocator) hostChanged(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
+// hostFound is hostChanged for a version that a claim has read or written, unless the watch has shown a later one. The watch
+// is believed whatever version it shows: it has the last word, and after a restore of etcd, its versions are earlier ones.
+func (a *allocator) hostFound(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.all[key.Namespace][key.Name]
-	if before != nil && host != nil {
-		if order, err := resourceversion.CompareResourceVersion(before.ResourceVersion, host.ResourceVersion); err == nil && order > 0 {
+	if known := a.all[key.Namespace][key.Name]; known != nil && host != nil {
+		if order, err := resourceversion.CompareResourceVersion(known.ResourceVersion, host.ResourceVersion); err == nil && order > 0 {
 			return nil
 		}
 	}
-	if former, had := consumerOf(before); had {
+	return a.note(key, host)
+}
+
+// hostChanged notes the latest version of a host, nil if it is gone. It returns the claims whose host it is or was, and
+// one that waits for such a host.
+func (a *allocator) hostChanged(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.note(key, host)
+}
+
+func (a *allocator) note(key types.NamespacedName, host *metal3.BareMetalHost) (concerned []types.NamespacedName) {
+	if former, had := consumerOf(a.all[key.Namespace][key.Name]); had {
 		concerned = append(concerned, former)
 		if a.bound[former].Delete(key).Len() == 0 {
 			delete(a.bound, former)
@@ -119,8 +133,8 @@ func (a *allocator) namespaceChanged(namespace string) []types.NamespacedName {
 	return a.stopWaiting(func(r *claimRequest) bool { return r.claim.Namespace == namespace })
 }
 
-// pick offers a claim that does not wait a host. If there is none, the claim waits from now on. woken are
-// claims that get a host that was offered to this one in vain.
+// pick returns the host that a claim was offered, or offers it another one. If there is none, the claim waits
+// from now on. woken are claims that are offered a host that this one cannot have.
 func (a *allocator) pick(r *claimRequest) (host *metal3.BareMetalHost, whyNot string, woken []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,8 +163,8 @@ func (a *allocator) begin(claim types.NamespacedName) {
 	a.stopWaiting(func(r *claimRequest) bool { return kinds.KeyOf(r.claim) == claim })
 }
 
-// end offers the next claim the host that a claim was offered, unless that has taken it. The claim has
-// been reconciled.
+// end ends the offer to a claim that has been reconciled. If the claim has not taken the host, the next one is
+// offered it.
 func (a *allocator) end(claim types.NamespacedName) []types.NamespacedName {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,7 +199,7 @@ func (a *allocator) stopWaiting(concerned func(*claimRequest) bool) (removed []t
 	return removed
 }
 
-// endOffer offers a host to the next claim that was offered to one.
+// endOffer ends the offer to a claim, and offers the host to the next one.
 func (a *allocator) endOffer(claim types.NamespacedName) []types.NamespacedName {
 	host := a.offered[claim]
 	delete(a.offered, claim)

@@ -115,7 +115,8 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// What a claim has found of a host is not undone by what the watch shows later of an earlier version, nor the other way round.
+// What the watch has shown of a host is not undone by what a claim has read before. The watch itself is believed, also when it
+// shows an earlier version, as after a restore of etcd.
 func TestVersionsInAnyOrder(t *testing.T) {
 	f := newTestAllocator(t)
 	waits := newTestRequest(t, "waits", time.Hour, nil)
@@ -130,11 +131,11 @@ func TestVersionsInAnyOrder(t *testing.T) {
 	}
 	key := kinds.KeyOf(version("", true))
 	f.hostChanged(key, version("9", false))
-	if woken := f.hostChanged(key, version("8", true)); len(woken) > 0 {
+	if woken := f.hostFound(key, version("8", true)); len(woken) > 0 {
 		t.Errorf("%v are woken for a host that is in use", woken)
 	}
-	f.hostChanged(key, version("10", true))
-	f.hostChanged(key, version("9", false))
+	f.hostFound(key, version("10", true))
+	f.hostFound(key, version("9", false))
 	if host, whyNot, _ := f.pick(waits); host == nil {
 		t.Errorf("a host that is free again is not given away: %s", whyNot)
 	}
@@ -162,5 +163,20 @@ func TestAdmittedLater(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"mine"}, names(f.policyChanged(types.NamespacedName{Namespace: "cellar", Name: "all"}, nil))); diff != "" {
 		t.Errorf("another policy wakes (-want +got):\n%s", diff)
+	}
+}
+
+// Nothing is kept of what is gone, nor of its namespace.
+func TestAllocatorForgets(t *testing.T) {
+	f := newTestAllocator(t)
+	for n := range 3 {
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("racks-%d", n), Name: "worker-0"}}
+		host.Spec.ConsumerRef = refTo(newTestRequest(t, "tenants", 0, nil).claim)
+		f.hostChanged(kinds.KeyOf(host), host)
+		f.hostChanged(kinds.KeyOf(host), nil)
+	}
+	f.policyChanged(types.NamespacedName{Namespace: "racks", Name: "tenants"}, nil)
+	if len(f.all)+len(f.free)+len(f.bound)+len(f.offered)+len(f.policies) != 0 {
+		t.Errorf("after all are gone, there are still %v %v %v %v %v", f.all, f.free, f.bound, f.offered, f.policies)
 	}
 }

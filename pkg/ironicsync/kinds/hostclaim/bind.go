@@ -166,10 +166,10 @@ func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key type
 			return nil, err
 		}
 		if host == nil {
-			c.enqueue(c.allocator.hostChanged(key, nil))
+			c.enqueue(c.allocator.hostFound(key, nil))
 			return nil, nil
 		}
-		c.hostChanged(nil, host)
+		c.enqueue(c.allocator.hostFound(key, host))
 		if isConsumer(request.claim, host) {
 			return host, nil // bound by a write whose answer was lost
 		}
@@ -179,10 +179,11 @@ func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key type
 		if err := c.Fence.Check(); err != nil {
 			return nil, err
 		}
-		host.Spec.ConsumerRef = refTo(request.claim)
-		bound, err := c.Hosts.Update(ctx, host)
+		wanted := host.DeepCopy() // the allocator has host
+		wanted.Spec.ConsumerRef = refTo(request.claim)
+		bound, err := c.Hosts.Update(ctx, wanted)
 		if err == nil {
-			c.hostChanged(nil, bound)
+			c.enqueue(c.allocator.hostFound(key, bound))
 			return bound, nil
 		}
 		if !apierrors.IsConflict(err) {

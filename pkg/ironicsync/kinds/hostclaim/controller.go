@@ -57,7 +57,7 @@ type Deps struct {
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
 	// OnHostChange registers a function to be called with each host that is created, changed or deleted, and
-	// returns what reports whether it has been called for all hosts that existed before.
+	// returns a function that reports whether it has been called for all hosts that existed before.
 	OnHostChange func(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error)
 	// ClaimNamespaces has the Namespaces of the cluster, with their labels.
 	ClaimNamespaces cache.SharedIndexInformer

@@ -182,6 +182,18 @@ func TestLostRaces(t *testing.T) {
 	}
 }
 
+// TestFailedBinding: a host that could not be bound to a claim is not taken for bound.
+func TestFailedBinding(t *testing.T) {
+	w := newWorld(t)
+	w.hostError = errors.New("etcd does not answer")
+	if _, err := w.controller.reconcile(t.Context(), claimKey); err == nil {
+		t.Fatal("no error")
+	}
+	if host, whyNot, _ := w.controller.allocator.pick(newTestRequest(t, "another", 0, nil)); host == nil {
+		t.Errorf("another claim does not get the host: %s", whyNot)
+	}
+}
+
 // Hosts that name the claim as their consumer, but were not given to it.
 func TestHostsOfOthers(t *testing.T) {
 	names := func(h *metal3.BareMetalHost) *metal3.BareMetalHost {
