@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // +genclient
@@ -253,6 +254,18 @@ const (
 type CustomDeploy struct {
 	// The name of the deploy step that the ramdisk runs, without the interface deploy.
 	Method string `json:"method"`
+}
+
+// HasBMCDetails reports whether the spec has any details of a BMC. Without them, there is
+// nothing to register in Ironic.
+func (host *BareMetalHost) HasBMCDetails() bool {
+	return host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != ""
+}
+
+// CredentialsKey returns the namespace and name of the Secret with the BMC's user name and
+// password.
+func (host *BareMetalHost) CredentialsKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName}
 }
 
 // BootMode returns the boot mode of the host, which is UEFI if the spec has none.

@@ -1,5 +1,6 @@
 // Package v1alpha1 has the types of the metal3.io/v1alpha1 API: hosts, requests for actions
-// on them, and the other kinds of the group.
+// on them, and the other kinds of the group. Names that nothing here uses, such as those of disk sizes, are there
+// for programs that were written for the package of this name of the Bare Metal Operator.
 //
 // +k8s:openapi-gen=true
 // +k8s:deepcopy-gen=package

@@ -74,6 +74,12 @@ type BIOS struct {
 // ClockSpeed is a clock speed in MHz.
 type ClockSpeed float64
 
+// Clock speeds.
+const (
+	MegaHertz ClockSpeed = 1.0
+	GigaHertz            = 1000 * MegaHertz
+)
+
 // CPU describes the processors of a machine.
 type CPU struct {
 	// The architecture, for example x86_64 or aarch64.
@@ -192,6 +198,19 @@ const (
 
 // Capacity is a disk size in bytes.
 type Capacity int64
+
+// Disk sizes.
+const (
+	Byte     Capacity = 1
+	KibiByte          = Byte * 1024
+	KiloByte          = Byte * 1000
+	MebiByte          = KibiByte * 1024
+	MegaByte          = KiloByte * 1000
+	GibiByte          = MebiByte * 1024
+	GigaByte          = MegaByte * 1000
+	TebiByte          = GibiByte * 1024
+	TeraByte          = GigaByte * 1000
+)
 
 // Storage is a disk of a machine.
 type Storage struct {
