@@ -138,33 +138,18 @@ func (o observation) ironicNow() time.Time {
 // stepAside is called before a step that waits for what may never answer: another worker then takes the place of this one.
 func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAside func()) (time.Duration, error) {
 	host := c.index.Get(key)
-	if host == nil || host.Status.Record.IsLater() {
-		return 0, nil // a replica of the later version is to lead: this one can record nothing
-	}
-	if owner, problem := c.ironics.OwnerOf(host); owner != c.member.Name {
-		return 0, nil // another driver has it by now
-	} else if problem != "" && !isGoneFromIronic(host) {
-		return 0, c.reportNoIronic(ctx, host, problem)
-	}
-	if !c.settings.manages(host) {
-		return 0, c.reportNotManaged(ctx, host)
+	if drives, err := c.drives(ctx, host); !drives || err != nil {
+		return 0, err
 	}
 	if err := c.inputs.refreshSecrets(ctx, host); err != nil {
 		return 0, &stepError{err: err}
 	}
 	var seen observation
 	for range maxSteps {
-		// Both depend on the state of the host, which each step may change.
-		hasHardware, err := c.inputs.hasHardwareData(ctx, host)
+		situation, step, retryNow, err := c.plan(ctx, host, seen)
 		if err != nil {
 			return 0, &stepError{err: err}
 		}
-		found, err := c.inputs.firmware.SettingsFor(ctx, host)
-		if err != nil {
-			return 0, &stepError{err: err}
-		}
-		situation, retryNow := c.inputs.situation(host, seen, hasHardware, found)
-		step := lifecycle.Next(situation)
 		if !c.gates.mayTry(host, step, retryNow) {
 			return 0, nil
 		}
@@ -185,28 +170,8 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 			}
 			continue
 		}
-		switch {
-		case step.Do == lifecycle.Wait:
-			c.gates.mayWork(host, step)
-			err := c.undelay(ctx, host)
-			c.firmware.Refresh(ctx, host)
-			if err == nil && step.Message != "" {
-				err = &stepError{step, &waitError{step.Message}}
-			}
-			return step.After, err
-		case situation.Hold > 0 && c.hasFailed(key, step):
-			return situation.Hold, nil // whatever state the node is in
-		case step.Limited && !isExempt(host) && !c.gates.provisioning.TryStart(key.Namespace, key.Name):
-			return 0, c.delay(ctx, host)
-		case !c.gates.mayWork(host, step):
-			return 0, nil
-		case step.WaitsForImageServer() && !c.gates.enterDeployment(host):
-			if host.Status.ErrorCount > 0 {
-				return 0, nil // it shows the error meanwhile
-			}
-			return 0, c.delay(ctx, host)
-		case step.Do == lifecycle.LeaveIronic && !c.gates.moves.TryEnter(host.Namespace, host.Name):
-			return 0, nil
+		if after, may, err := c.mayTake(ctx, key, host, situation, step); !may {
+			return after, err
 		}
 		next, err := c.take(ctx, host, seen, step, stepAside)
 		if err != nil {
