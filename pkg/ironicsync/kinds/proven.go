@@ -35,8 +35,8 @@ type Nodes[I NodeGetter] struct {
 	Fence ironic.Fence
 }
 
-// Proven returns the Ironic of a host, and the host's node as that has it now. The error is an *UnprovenError if it may be
-// somebody else's: what is recorded of a node proves nothing, because the node may have been given to another host since.
+// Proven returns the Ironic of a host, and the host's node as that has it now. The error is an *UnprovenError if it may not
+// be the host's: what is recorded of a node proves nothing, because the node may have been given to another host since.
 func (n *Nodes[I]) Proven(ctx context.Context, host *metal3.BareMetalHost) (client I, node *ironic.Node, err error) {
 	if client, err = n.Ironic(host); err != nil {
 		return client, nil, err

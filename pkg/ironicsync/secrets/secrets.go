@@ -102,7 +102,7 @@ func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string
 	return s
 }
 
-// lock has nobody else of this process write a Secret, given as namespace/name, until unlock is called.
+// lock keeps the rest of this process from writing a Secret, given as namespace/name, until unlock is called.
 func (s *Secrets) lock(secret string) (unlock func()) {
 	s.claims.LockKey(secret)
 	return func() { _ = s.claims.UnlockKey(secret) } // no error of a hashed mutex
