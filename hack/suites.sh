@@ -83,9 +83,9 @@ engine() {
 	GOGC=400 race go_test -count=1 -timeout 4h -skip "$explorations" "${packages[@]}"
 }
 
-# The long exploration, without the race detector: all code that it runs has run with it in engine.
-explorations='^TestPromises$'
-explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile; }
+# The long explorations, without the race detector: all code that they run has run with it in engine.
+explorations='^Test(Promises|HardwareFromMutated)$'
+explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
 # What clients of the CRDs rely on.
 contract() { IRONIC=sim e2e_test ./test/contract; }

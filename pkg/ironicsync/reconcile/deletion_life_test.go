@@ -48,6 +48,21 @@ func (w *world) wasTold(reason string) bool {
 	return slices.Contains(w.events.reasons, reason)
 }
 
+// TestNoCleaningAskedForAtLast: what the spec says last before a deletion counts.
+func TestNoCleaningAskedForAtLast(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		node := w.provisionedHost()
+		deleted := w.ironic.count("deleted")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
+		w.hosts.Remove(t, enginetest.HostName(0))
+		w.after(time.Minute, "undeployed", func() bool { return w.ironic.count("deleted") > deleted })
+		if w.inIronic(func() bool { return node.AutomatedClean == nil || *node.AutomatedClean }) {
+			t.Error("Ironic was not told, and cleans")
+		}
+		w.after(time.Minute, "deleted", w.gone)
+	})
+}
+
 // TestDeletionWithoutRegistration: Ironic refuses what it is told, and the Secret
 // cannot be read. The host goes all the same: deprovisioned where Ironic could be told at
 // least not to clean it, and as it is otherwise.

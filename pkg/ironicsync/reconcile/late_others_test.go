@@ -103,6 +103,29 @@ func TestLateReboot(t *testing.T) {
 	})
 }
 
+// TestLateCleanOfAdoptedMachine: a machine of which somebody says that it runs something is not erased by what was asked for
+// before.
+func TestLateCleanOfAdoptedMachine(t *testing.T) {
+	underEachLeader(t, false, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
+		w.firstIsLate("clean", func() {
+			w.edit(key, func(h *metal3.BareMetalHost) {
+				if err := lifecycle.RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: "erase_devices_metadata"}}, time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		meanwhile(w)
+		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+		w.after(15*time.Minute, "adopted", w.is(key, metal3.StateExternallyProvisioned))
+		before := w.erasures(key)
+		time.Sleep(10 * time.Minute)
+		if n := w.erasures(key) - before; n != 0 || !w.is(key, metal3.StateExternallyProvisioned)() {
+			t.Errorf("erased %d times after it was adopted", n)
+		}
+	})
+}
+
 // TestLostPowerOff: a machine is rebooted although the first request is lost. It is off until it is certain that the request does
 // not come any more.
 func TestLostPowerOff(t *testing.T) {
