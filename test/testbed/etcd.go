@@ -36,7 +36,7 @@ type EtcdMember struct {
 	name    string
 	peer    string // URL
 	run     *process
-	// joins reports that it joins a cluster that exists, if it has no data.
+	// joins is set if it joins a cluster that exists, if it has no data.
 	joins bool
 }
 
