@@ -165,6 +165,17 @@ func (f *Fleet) Wait() {
 // update makes the state what the IronicInstances and their Secrets say now.
 func (f *Fleet) update(ctx context.Context) {
 	before := f.state.Load()
+	now := f.next(ctx, before)
+	if ctx.Err() != nil || before.synced && before.sameAs(now) {
+		return
+	}
+	f.state.Store(now)
+	close(before.changed)
+	f.closeFormer(ctx, before, now)
+}
+
+// next returns the state that follows from the IronicInstances as they are now.
+func (f *Fleet) next(ctx context.Context, before *state) *state {
 	now := &state{
 		synced: true, members: map[string]*Member{"": f.home}, problems: map[string]*Problem{}, objects: map[string]*ironicObject{},
 		changed: make(chan struct{}),
@@ -213,14 +224,11 @@ func (f *Fleet) update(ctx context.Context) {
 		}
 		now.selections = append(now.selections, s)
 	}
-	if ctx.Err() != nil {
-		return
-	}
-	if before.synced && before.sameAs(now) {
-		return
-	}
-	f.state.Store(now)
-	close(before.changed)
+	return now
+}
+
+// closeFormer closes what is no longer used, in the background.
+func (f *Fleet) closeFormer(ctx context.Context, before, now *state) {
 	for name, m := range before.members {
 		if after := now.members[name]; after == nil || after.Client != m.Client {
 			klog.FromContext(ctx).Info("An Ironic is no longer used, or is reached in another way", "ironic", name)
