@@ -30,24 +30,9 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	} else if err != nil {
 		return "", err
 	}
-	m := settings.Machine{Host: host.DeepCopy()}
-	m.Host.Status.Record.RequestedClean = nil // which is carried out first
-	var conditions []metav1.Condition
-	now := metav1.NewTime(r.Settings.clock.Now())
-	switch obj := obj.(type) {
-	case *metal3.HostFirmwareSettings:
-		m.Firmware = obj.DeepCopy()
-		if named := obj.Status.FirmwareSchema; named != nil {
-			if m.Schema, err = r.Settings.schemas.objects.Get(ctx, named.Namespace, named.Name); err != nil {
-				return "", err
-			}
-		}
-		settings.UpdateBIOSConditions(m.Firmware, obj, m.Schema, now)
-		conditions = m.Firmware.Status.Conditions
-	case *metal3.HostFirmwareComponents:
-		m.Components = obj.DeepCopy()
-		settings.UpdateComponentConditions(m.Components, obj, now)
-		conditions = m.Components.Status.Conditions
+	m, conditions, err := r.machineWith(ctx, host, obj)
+	if err != nil {
+		return "", err
 	}
 	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
 		return "nothing would be changed: " + valid.Message, nil
@@ -63,30 +48,59 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 		return "", err
 	}
 	m.NotPolled = host.Status.Ironic != nil && host.Status.Ironic.OwnParent
+	return describeChange(m, waits), nil
+}
+
+// machineWith returns a host's machine as it is to be with an object, and the conditions that the object gets.
+func (r *Reader) machineWith(ctx context.Context, host *metal3.BareMetalHost, obj runtime.Object) (m settings.Machine, conditions []metav1.Condition, err error) {
+	m.Host = host.DeepCopy()
+	m.Host.Status.Record.RequestedClean = nil // which is carried out first
+	now := metav1.NewTime(r.Settings.clock.Now())
+	switch obj := obj.(type) {
+	case *metal3.HostFirmwareSettings:
+		m.Firmware = obj.DeepCopy()
+		if named := obj.Status.FirmwareSchema; named != nil {
+			if m.Schema, err = r.Settings.schemas.objects.Get(ctx, named.Namespace, named.Name); err != nil {
+				return m, nil, err
+			}
+		}
+		settings.UpdateBIOSConditions(m.Firmware, obj, m.Schema, now)
+		conditions = m.Firmware.Status.Conditions
+	case *metal3.HostFirmwareComponents:
+		m.Components = obj.DeepCopy()
+		settings.UpdateComponentConditions(m.Components, obj, now)
+		conditions = m.Components.Status.Conditions
+	}
+	return m, conditions, nil
+}
+
+// describeChange says what would be done to a machine; empty if nothing would be. waits is what follows of other changes.
+func describeChange(m settings.Machine, waits string) string {
+	name := m.Host.Name
 	if m.Policy != nil {
 		service, err := settings.NextService(m)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("nothing would be changed on host %s: %s", host.Name, err), nil
+			return fmt.Sprintf("nothing would be changed on host %s: %s", name, err)
 		case service != nil:
-			return fmt.Sprintf("host %s: at its next reboot, Ironic would carry out the service steps %s%s", host.Name, describe(service), waits), nil
+			return fmt.Sprintf("host %s: at its next reboot, Ironic would carry out the service steps %s%s", name, describe(service), waits)
 		}
 		m.Policy = nil // it does not permit this change
 	}
 	clean, err := settings.NextClean(m)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("nothing would be changed on host %s: %s", host.Name, err), nil
+		return fmt.Sprintf("nothing would be changed on host %s: %s", name, err)
 	case clean == nil:
-		return "", nil
+		return ""
 	}
 	when := ""
-	switch state := host.Status.Provisioning.State; state {
+	switch state := m.Host.Status.Provisioning.State; state {
 	case metal3.StateAvailable, metal3.StateReady, metal3.StatePreparing:
 	default:
 		when = fmt.Sprintf("when it runs nothing (it is %s now), ", state)
 	}
-	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s%s", host.Name, when, describe(clean), waits), nil
+	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s%s", name, when, describe(clean), waits)
 }
 
 // policyOf returns what may be changed on the machine of a host that runs something; nil if nothing may.
