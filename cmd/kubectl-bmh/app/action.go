@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	if !f.wait || len(done) == 0 {
 		return err
 	}
-	return firstError(f.waitForAction(ctx, clients, namespace, done, a), err)
+	return cmp.Or(f.waitForAction(ctx, clients, namespace, done, a), err)
 }
 
 // chosenHosts returns the hosts that were chosen. Those that were named are not read, unless they have to be shown: the

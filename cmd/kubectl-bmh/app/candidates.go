@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,7 +253,7 @@ func hostNameFor(nodeName, wanted, namespace string) (string, error) {
 	case name != "" && wanted != "" && wanted != name:
 		return "", fmt.Errorf("the host of node %s must be called %s: leave out --name, or rename the node in Ironic", nodeName, name)
 	}
-	return firstText(name, wanted), nil
+	return cmp.Or(name, wanted), nil
 }
 
 // entryFor returns the machine that the host is made of. What runs must go on running, so the host is
@@ -264,7 +265,7 @@ func (c *adoptCommand) entryFor(candidate *ironic.Candidate, namespace string) (
 		return inventory.Entry{}, err
 	}
 	entry := inventory.New(name)
-	entry.Spec.BMC.Address = firstText(c.address, status.BMCAddress)
+	entry.Spec.BMC.Address = cmp.Or(c.address, status.BMCAddress)
 	if entry.Spec.BMC.Address == "" {
 		return entry, fmt.Errorf("the node's driver %s has no address that a host can have: set --address", status.Driver)
 	}

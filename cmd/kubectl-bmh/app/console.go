@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (s *session) console(ctx context.Context, name string, force, share bool) (
 		if err != nil {
 			return err
 		}
-		defer func() { err = firstError(err, restore()) }()
+		defer func() { err = cmp.Or(err, restore()) }()
 	}
 	var waiting sync.WaitGroup
 	defer waiting.Wait()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -104,7 +105,7 @@ func (p *probe) ask(ctx context.Context) {
 func (p *probe) freshness(watchProblem string) page.Freshness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	reason := firstText(watchProblem, p.reason)
+	reason := cmp.Or(watchProblem, p.reason)
 	freshness := page.Freshness{Live: reason == "", Reason: reason}
 	if !p.confirmed.IsZero() {
 		confirmed := p.confirmed

@@ -90,22 +90,39 @@ func (c *uiCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	show := func() error {
-		return server.Show(fleet.hosts(), known.all(), probe.freshness(fleet.notice()))
-	}
+	shown := &uiView{fleet, behind, known, probe, server}
 	// Nobody must see an empty list because the first one has not been shown yet.
-	if err := show(); err != nil {
+	if err := shown.show(); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
 	background.Go(func() { served <- server.Serve(ctx) })
 
 	defer c.announce(server.Link())()
+	return shown.follow(ctx, served)
+}
+
+// uiView is what the page shows, and where that comes from.
+type uiView struct {
+	fleet  *fleet
+	behind <-chan map[string]consumers.Consumer
+	known  *consumerNames
+	probe  *probe
+	server *page.Server
+}
+
+// show has the page show what is known now.
+func (v *uiView) show() error {
+	return v.server.Show(v.fleet.hosts(), v.known.all(), v.probe.freshness(v.fleet.notice()))
+}
+
+// follow shows each change until the context ends or the server, whose error is then in served.
+func (v *uiView) follow(ctx context.Context, served <-chan error) error {
 	for {
-		if err := fleet.lost(); err != nil {
+		if err := v.fleet.lost(); err != nil {
 			return err
 		}
-		if err := show(); err != nil {
+		if err := v.show(); err != nil {
 			return err
 		}
 		select {
@@ -113,10 +130,10 @@ func (c *uiCommand) run(ctx context.Context) error {
 			return nil // Ctrl-C is the usual end
 		case err := <-served:
 			return err
-		case names := <-behind:
-			known.set(names)
-		case <-probe.changed:
-		case <-fleet.changed:
+		case names := <-v.behind:
+			v.known.set(names)
+		case <-v.probe.changed:
+		case <-v.fleet.changed:
 			awaitOthers(ctx)
 		}
 	}

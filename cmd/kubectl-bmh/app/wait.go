@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func (s *session) waitFor(ctx context.Context, c *clients, flags *waitFlags, nam
 		return err
 	}
 	err = w.run(ctx, fleet, display)
-	return firstError(err, display.close())
+	return cmp.Or(err, display.close())
 }
 
 // otherHosts returns the hosts of a namespace, for the times that they took. They are not needed

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -164,9 +165,9 @@ func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstError(err, keyboard.Close()) }()
+	defer func() { err = cmp.Or(err, keyboard.Close()) }()
 	screen, err := terminal.NewScreen(c.Out)
-	defer func() { err = firstError(err, screen.Close()) }()
+	defer func() { err = cmp.Or(err, screen.Close()) }()
 	if err != nil {
 		return err
 	}
@@ -180,64 +181,46 @@ func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, 
 	known := map[string]consumers.Consumer{}
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	var drawn time.Time
 	for {
 		if err := fleet.lost(); err != nil {
 			return err
 		}
 		model.Rows = joinConsumers(fleet.hosts(), known)
-		model.Notice = firstText(fleet.notice(), notices.latest(c.now()))
+		model.Notice = cmp.Or(fleet.notice(), notices.latest(c.now()))
 		width, height := terminal.Size(c.Out)
 		if err := screen.Draw(model.Frame(width, height, c.now()), width, height); err != nil {
 			return err
 		}
-		drawn = time.Now()
-		pressed, isPressed := view.Key(""), false
+		drawn := time.Now()
+		pressed, isPressed, gone := view.Key(""), false, false
 		select {
 		case <-ctx.Done():
 			return nil
 		case pressed, isPressed = <-keyboard.Keys:
-			if !isPressed {
-				return nil // the terminal has gone
-			}
+			gone = !isPressed
 		case <-tick.C:
 		case known = <-behind:
 		case <-fleet.changed:
-			// Many hosts change at once: wait for the others, but for keys only shortly.
-			rest := time.NewTimer(frameInterval - time.Since(drawn))
-			select {
-			case <-rest.C:
-			case <-ctx.Done():
-			case pressed, isPressed = <-keyboard.Keys:
-				if !isPressed {
-					rest.Stop()
-					return nil
-				}
-			}
-			rest.Stop()
+			pressed, isPressed, gone = awaitFrame(ctx, keyboard.Keys, drawn)
 		}
-		if isPressed && !model.Press(pressed) {
+		if gone || isPressed && !model.Press(pressed) {
 			return nil
 		}
 	}
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+// awaitFrame waits until it is time for the frame after the one that was drawn, because many hosts change at once, or until a key is
+// pressed. It reports gone when the terminal has gone.
+func awaitFrame(ctx context.Context, keys <-chan view.Key, drawn time.Time) (pressed view.Key, isPressed, gone bool) {
+	rest := time.NewTimer(frameInterval - time.Since(drawn))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	case pressed, isPressed = <-keys:
+		return pressed, isPressed, !isPressed
 	}
-	return nil
-}
-
-func firstText(notices ...string) string {
-	for _, n := range notices {
-		if n != "" {
-			return n
-		}
-	}
-	return ""
+	return "", false, false
 }
 
 // consumerLoop reads what stands behind consumers, in the background: it may be slow.

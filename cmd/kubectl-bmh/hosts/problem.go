@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -27,17 +29,17 @@ func Problem(host *metal3.BareMetalHost) string {
 		{metal3.ImageBuiltCondition, metav1.ConditionFalse},
 	} {
 		if condition := Condition(host, c.conditionType); condition != nil && condition.Status == c.bad {
-			return firstText(condition.Message, condition.Reason)
+			return cmp.Or(condition.Message, condition.Reason)
 		}
 	}
 	if ironic := host.Status.Ironic; ironic != nil && ironic.Maintenance {
-		return "in maintenance: " + firstText(ironic.MaintenanceReason, ironic.Fault, "no reason was given")
+		return "in maintenance: " + cmp.Or(ironic.MaintenanceReason, ironic.Fault, "no reason was given")
 	}
 	if c := Condition(host, metal3.HealthyCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return "the BMC reports that the machine's health is " + healthWord(c.Reason)
 	}
 	if value, paused := host.Annotations[metal3.PausedAnnotation]; paused {
-		return "paused by " + firstText(value, "an annotation")
+		return "paused by " + cmp.Or(value, "an annotation")
 	}
 	return ""
 }
@@ -47,13 +49,4 @@ func healthWord(reason string) string {
 		return "critical"
 	}
 	return "degraded (warning)"
-}
-
-func firstText(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -114,7 +114,7 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 // change that if needsPerson is set; the server itself tries again after other errors.
 func Blocked(host *metal3.BareMetalHost) (why string, needsPerson bool) {
 	if c := Condition(host, metal3.HeldCondition); c != nil && c.Status == metav1.ConditionTrue {
-		return firstText(c.Message, c.Reason), true
+		return cmp.Or(c.Message, c.Reason), true
 	}
 	if host.Status.OperationalStatus != metal3.OperationalStatusError {
 		return "", false
