@@ -20,7 +20,8 @@ const (
 	maxInternedSize   = 8 << 10
 )
 
-// internPool finds what other hosts have in memory already.
+// internPool finds what other hosts have in memory already. The package unique would not: it forgets a text when
+// the last Handle is gone, and the API's types are strings.
 type internPool struct {
 	texts  *lru.Cache // of string, by the string itself
 	fields *lru.Cache // of *metav1.FieldsV1, by their JSON

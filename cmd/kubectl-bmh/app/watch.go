@@ -209,8 +209,8 @@ func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, 
 	}
 }
 
-// awaitFrame waits until it is time for the frame after the one that was drawn, because many hosts change at once, or until a key is
-// pressed. It reports gone when the terminal has gone.
+// awaitFrame waits until it is time for the frame after the one that was drawn, because many hosts change at once, or
+// until a key is pressed. It reports gone when the terminal has gone.
 func awaitFrame(ctx context.Context, keys <-chan view.Key, drawn time.Time) (pressed view.Key, isPressed, gone bool) {
 	rest := time.NewTimer(frameInterval - time.Since(drawn))
 	defer rest.Stop()

@@ -66,6 +66,32 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	}()
 	disk := &diskReserve{dir}
 	disk.keep() // if the disk is full, this makes space for the start
+	logLevel := zap.NewAtomicLevelAt(level)
+	cfg, err := embeddedConfig(dir, quota, logLevel)
+	if err != nil {
+		return nil, err
+	}
+	endpoint := cfg.AdvertiseClientUrls[0].String()
+	etcd, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd on %s: %w", dir, err)
+	}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		started = true
+		return &embeddedEtcd{etcd: etcd, lock: lock, logLevel: logLevel, disk: disk, Endpoint: endpoint}, nil
+	case err = <-etcd.Err():
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(etcdStartTimeout):
+		err = fmt.Errorf("not ready within %s", etcdStartTimeout)
+	}
+	etcd.Close()
+	return nil, fmt.Errorf("embedded etcd on %s: %w", dir, err)
+}
+
+// embeddedConfig returns the configuration of the embedded etcd, which listens on sockets in dir only.
+func embeddedConfig(dir string, quota int64, logLevel zap.AtomicLevel) (*embed.Config, error) {
 	client, err := socketURL(dir, "etcd.sock")
 	if err != nil {
 		return nil, err
@@ -90,25 +116,8 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	// The file of the database does not shrink by itself, and all of it is mapped into memory. etcd
 	// defragments it at the start if this much of it is unused.
 	cfg.BootstrapDefragThresholdMegabytes = 64
-	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
-
-	etcd, err := embed.StartEtcd(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("embedded etcd on %s: %w", dir, err)
-	}
-	select {
-	case <-etcd.Server.ReadyNotify():
-		started = true
-		return &embeddedEtcd{etcd: etcd, lock: lock, logLevel: logLevel, disk: disk, Endpoint: client.String()}, nil
-	case err = <-etcd.Err():
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(etcdStartTimeout):
-		err = fmt.Errorf("not ready within %s", etcdStartTimeout)
-	}
-	etcd.Close()
-	return nil, fmt.Errorf("embedded etcd on %s: %w", dir, err)
+	return cfg, nil
 }
 
 // Close stops etcd. Its clients must already have stopped.

@@ -71,21 +71,11 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		Secrets: c.readerSecrets(), Clock: clock.RealClock{},
 		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
-	firmwareOf := func(host *metal3api.BareMetalHost) (firmware.Ironic, error) { return ironics.ClientOf(host) }
-	settings := firmware.NewSettingsKeeper(metal3.Objects[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Objects[*metal3api.FirmwareSchema](stores.Kinds), firmwareOf, clock.RealClock{})
-	components := firmware.NewComponentKeeper(metal3.Objects[*metal3api.HostFirmwareComponents](stores.Kinds), firmwareOf, clock.RealClock{})
-	policies := metal3.Objects[*metal3api.HostUpdatePolicy](stores.Kinds)
-	reads := liveReads{ironics, &firmware.Reader{
-		Settings: settings, Components: components, Policies: policies, Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
-	}}
+	settings, settingsReader := newFirmware(stores.Kinds, hosts, ironics)
+	reads := liveReads{ironics, settingsReader}
 	consoles := console.New(ctx, func(node console.Node) (console.Ironic, error) { return ironics.ClientOfInstance(node.Ironic) }, newEtcdClaims(c.Etcd.client, c.Etcd.storage.Prefix))
 
-	var recorder *events.Recorder
-	var requested baremetalhost.EventRecorder // nil: no typed nil pointer in it
-	if c.cluster != nil {
-		recorder = events.NewRecorder(c.cluster.kubernetes)
-		requested = recorder
-	}
+	recorder, requested := c.newEvents()
 	ironicOf := func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) }
 	storage := stores.Storage(apiserver.Scheme, metal3.Deps{
 		Live: reads, IronicOf: ironicOf, Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
@@ -113,11 +103,34 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 	if c.cluster != nil {
 		e := &engine{
 			ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
-			firmware: firmware.Deps{Settings: settings, Components: components, Policies: policies}, leader: leader, events: recorder,
+			firmware: settings, leader: leader, events: recorder,
 		}
 		server.manager, server.engine, server.identity = e.newManager(), e, c.cluster.identity
 	}
 	return server, nil
+}
+
+// newFirmware returns what keeps the firmware kinds up to date for the leader, and for readers.
+func newFirmware(kinds metal3.Kinds, hosts *store.Hosts, ironics *fleet.Fleet) (firmware.Deps, *firmware.Reader) {
+	ironicOf := func(host *metal3api.BareMetalHost) (firmware.Ironic, error) { return ironics.ClientOf(host) }
+	settings := firmware.NewSettingsKeeper(
+		metal3.Objects[*metal3api.HostFirmwareSettings](kinds), metal3.Objects[*metal3api.FirmwareSchema](kinds), ironicOf, clock.RealClock{})
+	components := firmware.NewComponentKeeper(metal3.Objects[*metal3api.HostFirmwareComponents](kinds), ironicOf, clock.RealClock{})
+	policies := metal3.Objects[*metal3api.HostUpdatePolicy](kinds)
+	return firmware.Deps{Settings: settings, Components: components, Policies: policies}, &firmware.Reader{
+		Settings: settings, Components: components, Policies: policies,
+		Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
+	}
+}
+
+// newEvents returns the recorder of Kubernetes events, also as what records those of actions. Both are nil without a
+// cluster.
+func (c *completedConfig) newEvents() (*events.Recorder, baremetalhost.EventRecorder) {
+	if c.cluster == nil {
+		return nil, nil // no typed nil pointer in an interface
+	}
+	recorder := events.NewRecorder(c.cluster.kubernetes)
+	return recorder, recorder
 }
 
 func addHealthChecks(generic *genericapiserver.GenericAPIServer, space *etcdSpace, leader *reconcile.LeaderStatus) error {

@@ -145,7 +145,8 @@ func readTrimmed(what, path string) (string, error) {
 
 // keystone is for auth_strategy=keystone. The login is left until Ironic is
 // needed, and repeated when the token is refused; clouds.yaml is read again
-// each time.
+// each time. gophercloud's ReauthFunc is not set, because gophercloud would then
+// repeat the request itself, without checking the fence again.
 type keystone struct {
 	cfg      Config
 	endpoint string // replaces the one of the catalog when not empty

@@ -50,7 +50,8 @@ func newSlots(cfg Config) [classes]*slots {
 	}
 }
 
-// slots are the connections of a class. A slot is held for each request under way.
+// slots are the connections of a class. A slot is held for each request under way. They are no semaphore of
+// golang.org/x/sync, which serves in the order of arrival: those behind a namespace that has its share would wait as well.
 type slots struct {
 	size int
 

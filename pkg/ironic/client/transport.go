@@ -21,7 +21,8 @@ import (
 const idleTimeout = 5 * time.Second
 
 // transport is the way to Ironic and Keystone. It takes up changed
-// certificates with the next request.
+// certificates with the next request. Requests under way end as they began,
+// whereas client-go breaks their connections.
 type transport struct {
 	cfg   Config
 	files files

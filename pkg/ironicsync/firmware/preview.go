@@ -52,7 +52,9 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 }
 
 // machineWith returns a host's machine as it is to be with an object, and the conditions that the object gets.
-func (r *Reader) machineWith(ctx context.Context, host *metal3.BareMetalHost, obj runtime.Object) (m settings.Machine, conditions []metav1.Condition, err error) {
+func (r *Reader) machineWith(ctx context.Context, host *metal3.BareMetalHost, obj runtime.Object) (
+	m settings.Machine, conditions []metav1.Condition, err error,
+) {
 	m.Host = host.DeepCopy()
 	m.Host.Status.Record.RequestedClean = nil // which is carried out first
 	now := metav1.NewTime(r.Settings.clock.Now())
@@ -74,7 +76,8 @@ func (r *Reader) machineWith(ctx context.Context, host *metal3.BareMetalHost, ob
 	return m, conditions, nil
 }
 
-// describeChange says what would be done to a machine; empty if nothing would be. waits is what follows of other changes.
+// describeChange says what would be done to a machine; empty if nothing would be. waits follows, which is about changes
+// that are not made yet.
 func describeChange(m settings.Machine, waits string) string {
 	name := m.Host.Name
 	if m.Policy != nil {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -39,7 +40,7 @@ func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case host.Status.Record.RequestedClean != nil:
 		return errors.New("a clean was requested already, and has not ended")
 	case state != metal3.StateAvailable && state != metal3.StateReady || host.Spec.ExternallyProvisioned:
-		return fmt.Errorf("it is %s, and only an available host is cleaned on request", firstOf(string(state), "new"))
+		return fmt.Errorf("it is %s, and only an available host is cleaned on request", cmp.Or(string(state), "new"))
 	case held != nil:
 		return fmt.Errorf("its machine is left alone: %s", held.Message)
 	case contradiction != nil:

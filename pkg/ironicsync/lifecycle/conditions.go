@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -275,13 +276,13 @@ func (c conditions) setState() {
 	c.set(metal3.AvailableForProvisioningCondition, available, "")
 	c.set(metal3.ProvisionedCondition, provisioned, provisionedMessage)
 	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, wrong))
-	c.set(metal3.ProgressingCondition, progressing, firstOf(awaitedRequest(status), onlyIf(progressing.status == conditionTrue, progressMessage(status))))
+	c.set(metal3.ProgressingCondition, progressing, cmp.Or(awaitedRequest(status), onlyIf(progressing.status == conditionTrue, progressMessage(status))))
 	c.set(metal3.HealthyCondition, healthyValue(status.Record.Health), "")
 }
 
 func maintenanceMessage(node metal3.IronicStatus) string {
 	return fmt.Sprintf("Somebody has set the node to maintenance in Ironic (%s). Until that ends, nothing is done with the host: neither spec.online nor a reboot annotation takes effect",
-		firstOf(node.MaintenanceReason, "no reason was given"))
+		cmp.Or(node.MaintenanceReason, "no reason was given"))
 }
 
 const ownParentMessage = "A PATCH has made the node its own parent, which is a defect of Ironic 29.0.5. Ironic no longer reads its power state, " +

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -202,7 +203,7 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 		return stepError(status) // what Ironic says now may be about how the service is left
 	}
 	if node.Fault != "" {
-		return failedNodeError(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
+		return failedNodeError(status, faultType(status, node), node, cmp.Or(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
 	}
 	if isFailedState(node.ProvisionState) && status.Ironic.AbortRequested {
 		return nil

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func storage(disk object, all []metal3.Storage) metal3.Storage {
 	knownName, knownPath := namesOf(known)
 	name, path := read(disk.at("name"), knownName, toText), read(disk.at("by_path"), knownPath, toText)
 	s := metal3.Storage{
-		Name:               firstOf(path, name),
+		Name:               cmp.Or(path, name),
 		Rotational:         read(disk.at("rotational"), known.Rotational, toBool),
 		Type:               metal3.SSD,
 		SizeBytes:          metal3.Capacity(read(disk.at("size"), int64(known.SizeBytes), toWhole)),
@@ -58,7 +59,7 @@ func storage(disk object, all []metal3.Storage) metal3.Storage {
 // knownDisk returns what was known of a disk before: of that which does not differ from it in what can be read of its name
 // and serial number.
 func knownDisk(all []metal3.Storage, disk object) metal3.Storage {
-	name := firstOf(peek(disk.at("by_path"), toText), peek(disk.at("name"), toText))
+	name := cmp.Or(peek(disk.at("by_path"), toText), peek(disk.at("name"), toText))
 	serial := peek(disk.at("serial"), toText)
 	if name == "" && serial == "" {
 		return metal3.Storage{}

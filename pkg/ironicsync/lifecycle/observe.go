@@ -349,12 +349,3 @@ func observeRegistration(status *metal3.BareMetalHostStatus, node *Node, now tim
 
 // WholeSeconds truncates a time to seconds, the precision of metav1.Time in JSON.
 func WholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}

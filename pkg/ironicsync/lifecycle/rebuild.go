@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -66,7 +67,7 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case saved.State == metal3.StateProvisioning && deployed != nil && deployed.Rebuild != nil:
 		return errors.New("it is being rebuilt already")
 	case saved.State != metal3.StateProvisioned || host.Spec.ExternallyProvisioned:
-		return fmt.Errorf("it is %s, and only what this server has provisioned can be written again", firstOf(string(saved.State), "new"))
+		return fmt.Errorf("it is %s, and only what this server has provisioned can be written again", cmp.Or(string(saved.State), "new"))
 	case held != nil:
 		return fmt.Errorf("its machine is left alone: %s", held.Message)
 	case contradiction != nil:

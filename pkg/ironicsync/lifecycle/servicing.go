@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -129,5 +130,5 @@ func serviceFailure(status *metal3.BareMetalHostStatus, node *ironic.Node) strin
 	if isTimedOut(status) {
 		return status.Record.Failure.Message
 	}
-	return firstOf(node.ServiceFailure(), "The service was aborted")
+	return cmp.Or(node.ServiceFailure(), "The service was aborted")
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -61,7 +62,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case record.Transfer != nil:
 		return fmt.Errorf("it is being moved to %s already: call that off first, with a transfer to %s", ironic.DescribeInstance(record.Transfer.To), ironic.DescribeInstance(record.Ironic))
 	case !isTransferable(host.Status.Provisioning.State):
-		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned can be moved: wait until it is", firstOf(string(host.Status.Provisioning.State), "new"))
+		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned can be moved: wait until it is", cmp.Or(string(host.Status.Provisioning.State), "new"))
 	case record.Hold != nil:
 		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
 	case contradiction != nil:
@@ -77,7 +78,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case openService(host, node) != nil:
 		return errors.New("its settings are being changed (status.record.servicing)")
 	case node.Maintenance:
-		return fmt.Errorf("its node is in maintenance, which would not go with it: end that first (%s)", firstOf(node.MaintenanceReason, "no reason is given"))
+		return fmt.Errorf("its node is in maintenance, which would not go with it: end that first (%s)", cmp.Or(node.MaintenanceReason, "no reason is given"))
 	case !isAtRest(host, node):
 		return fmt.Errorf("Ironic is still working on it (%s, target power state %q): wait until that has ended", node.ProvisionState, string(node.TargetPowerState))
 	}

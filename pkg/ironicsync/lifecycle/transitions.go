@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -191,7 +192,7 @@ func failedDeploymentMessage(status *metal3.BareMetalHostStatus, node *Node) str
 	if failed := status.Record.Error; failed != nil {
 		message = failed.Message
 	}
-	return firstOf(node.LastError, message)
+	return cmp.Or(node.LastError, message)
 }
 
 // takeDeployment records what runs on a node that is taken over as it is. If the machine is on
