@@ -78,9 +78,10 @@ func portAddress(mac string) string {
 
 // ensurePorts creates those ports that the node needs and does not have yet. A MAC address that
 // an inspection found may belong to another node, because the USB network cards of some BMCs have the
-// same one in every machine, or Ironic may reject it: such ports are missing, which the host can do without, unless
-// the spec names the address.
+// same one in every machine, or Ironic may reject it or fail with it: such ports are missing, which the host can do without,
+// unless the spec names the address, or there is no other one.
 func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID string, existing []ironic.Port) (missing []string, err error) {
+	hasPort := len(existing) > 0
 	for _, port := range wantedPorts(reg.host) {
 		if slices.ContainsFunc(existing, func(e ironic.Port) bool { return e.Address == port.mac }) {
 			continue
@@ -90,10 +91,13 @@ func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID 
 		conflict, answer := new(portConflict), new(ironic.APIError)
 		switch {
 		case err == nil:
+			hasPort = true
 		case errors.As(err, &conflict) && isRequired:
 			return nil, &problem{metal3.PortConflictReason, conflict.Error()}
 		case errors.As(err, &conflict):
 			missing = append(missing, fmt.Sprintf("%s belongs to %s", port.mac, conflict.other))
+		case errors.As(err, &answer) && ironic.IsInternal(answer) && hasPort && !isRequired: // it is not Ironic that is ill, but this port
+			missing = append(missing, fmt.Sprintf("Ironic fails to create %s: %s", port.mac, answer.Message))
 		case !errors.As(err, &answer) || !isRefusalOf(port, answer):
 			return nil, err
 		case isRequired:

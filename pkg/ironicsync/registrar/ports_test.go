@@ -113,19 +113,20 @@ func TestEnsurePorts(t *testing.T) {
 		problem  string
 		err      bool
 	}{
-		"all are taken":                {created: boot + " true, " + second + " false, " + third + " false"},
-		"one is there":                 {existing: []string{second}, created: boot + " true, " + third + " false"},
-		"one is no MAC address":        {refusals: map[string]error{second: notValid(second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Expected valid MAC address for address: " + second},
-		"one is another node's":        {others: map[string]string{second: "other"}, created: boot + " true, " + third + " false", missing: second + " belongs to a node in Ironic that no host has"},
-		"one is this node's":           {others: map[string]string{second: "node"}, created: boot + " true, " + third + " false"},
-		"one is in conflict":           {refusals: map[string]error{second: refusal(http.StatusConflict, "Cannot use "+second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Cannot use " + second},
-		"Ironic does not see the node": {refusals: map[string]error{second: refusal(http.StatusBadRequest, "Node node could not be found.")}, created: boot + " true", err: true},
-		"the boot address":             {refusals: map[string]error{boot: notValid(boot)}, problem: metal3.IronicRefusedReason + ": Ironic rejects spec.bootMACAddress " + boot + " as that of a port: Expected valid MAC address for address: " + boot},
-		"another's boot address":       {others: map[string]string{boot: "other"}, problem: metal3.PortConflictReason + ": MAC address " + boot + " of host metal3/host-0 is that of a node in Ironic that no host has already: delete"},
-		"the node is locked":           {refusals: map[string]error{second: refusal(http.StatusConflict, "Node n is locked by host c, please retry after the current operation is completed.")}, created: boot + " true", err: true},
-		"Ironic is ill":                {refusals: map[string]error{second: refusal(http.StatusInternalServerError, "oops")}, created: boot + " true", err: true},
-		"Ironic refuses us":            {refusals: map[string]error{second: refusal(http.StatusForbidden, "no")}, created: boot + " true", err: true},
-		"Ironic is away":               {refusals: map[string]error{second: &ironic.UnavailableError{Op: "create port", Reason: "no answer"}}, created: boot + " true", err: true},
+		"all are taken":                      {created: boot + " true, " + second + " false, " + third + " false"},
+		"one is there":                       {existing: []string{second}, created: boot + " true, " + third + " false"},
+		"one is no MAC address":              {refusals: map[string]error{second: notValid(second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Expected valid MAC address for address: " + second},
+		"one is another node's":              {others: map[string]string{second: "other"}, created: boot + " true, " + third + " false", missing: second + " belongs to a node in Ironic that no host has"},
+		"one is this node's":                 {others: map[string]string{second: "node"}, created: boot + " true, " + third + " false"},
+		"one is in conflict":                 {refusals: map[string]error{second: refusal(http.StatusConflict, "Cannot use "+second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Cannot use " + second},
+		"Ironic does not see the node":       {refusals: map[string]error{second: refusal(http.StatusBadRequest, "Node node could not be found.")}, created: boot + " true", err: true},
+		"the boot address":                   {refusals: map[string]error{boot: notValid(boot)}, problem: metal3.IronicRefusedReason + ": Ironic rejects spec.bootMACAddress " + boot + " as that of a port: Expected valid MAC address for address: " + boot},
+		"another's boot address":             {others: map[string]string{boot: "other"}, problem: metal3.PortConflictReason + ": MAC address " + boot + " of host metal3/host-0 is that of a node in Ironic that no host has already: delete"},
+		"the node is locked":                 {refusals: map[string]error{second: refusal(http.StatusConflict, "Node n is locked by host c, please retry after the current operation is completed.")}, created: boot + " true", err: true},
+		"Ironic fails with one":              {refusals: map[string]error{second: refusal(http.StatusInternalServerError, "oops")}, created: boot + " true, " + third + " false", missing: "Ironic fails to create " + second + ": oops"},
+		"Ironic fails with the boot address": {refusals: map[string]error{boot: refusal(http.StatusInternalServerError, "oops")}, existing: []string{second}, err: true},
+		"Ironic refuses us":                  {refusals: map[string]error{second: refusal(http.StatusForbidden, "no")}, created: boot + " true", err: true},
+		"Ironic is away":                     {refusals: map[string]error{second: &ironic.UnavailableError{Op: "create port", Reason: "no answer"}}, created: boot + " true", err: true},
 	} {
 		host := hostWith(boot, metal3.NIC{MAC: boot, PXE: true}, metal3.NIC{MAC: second}, metal3.NIC{MAC: third})
 		api := &portIronic{refusals: tt.refusals, others: tt.others}
