@@ -126,7 +126,7 @@ func Blocked(host *metal3.BareMetalHost) (why string, needsPerson bool) {
 func isForPerson(host *metal3.BareMetalHost) bool {
 	if c := Condition(host, metal3.RegisteredCondition); c != nil && c.Status == metav1.ConditionFalse {
 		switch c.Reason {
-		case metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason,
+		case metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.NetworkDataUnusableReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason,
 			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.NamespaceNotManagedReason:
 			return true
 		}

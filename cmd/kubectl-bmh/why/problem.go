@@ -181,6 +181,8 @@ func (e *explanation) registrationHelp(reason, message string) string {
 		return "Create the Secret that is missing. The host goes on at once."
 	case metal3.SecretIncompleteReason:
 		return "Add what is missing to the Secret. The host goes on at once."
+	case metal3.NetworkDataUnusableReason:
+		return "Create or correct the Secret that spec.preprovisioningNetworkDataName names. The host goes on at once."
 	case metal3.InvalidAddressReason:
 		return "Correct spec.bmc.address."
 	case metal3.AddressNotAllowedReason:

@@ -408,7 +408,7 @@ func TestEachReasonIsExplained(t *testing.T) {
 		metal3.HeldCondition: {metav1.ConditionTrue, append(lifecycle.HoldReasons(), "OneOfTheFuture")},
 
 		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
-			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
+			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.NetworkDataUnusableReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
 			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.RequestFailedReason, metal3.NamespaceNotManagedReason, metal3.NoIronicReason,
 		}},
 		metal3.StepFailedCondition: {metav1.ConditionTrue, []string{

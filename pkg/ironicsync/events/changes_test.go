@@ -217,6 +217,10 @@ func TestChanges(t *testing.T) {
 			changes{in(registering), unregistered(metal3.SecretIncompleteReason, `Secret "bmc" has no username`)},
 			[]string{`Warning BMCCredentialError: Secret "bmc" has no username`},
 		},
+		"network data of the ramdisk missing": {
+			changes{in(registering)}, changes{in(registering), unregistered(metal3.NetworkDataUnusableReason, `Secret "network" does not exist`)},
+			[]string{`Warning RegistrationError: Secret "network" does not exist`},
+		},
 		"boot MAC address of another": {
 			changes{in(registering)}, changes{in(registering), unregistered(metal3.PortConflictReason, "MAC address is taken")},
 			[]string{"Warning RegistrationError: MAC address is taken"},

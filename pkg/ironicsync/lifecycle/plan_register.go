@@ -55,8 +55,8 @@ const bmcInUsePause = 30 * time.Second
 func registrationObstacle(s Situation) (Step, bool) {
 	host := s.Host
 	report := func(reason, message string) (Step, bool) { return reportOnce(host, reason, message), true }
-	missing := func(secret, message string) (Step, bool) {
-		step, failed := report(metal3.SecretNotFoundReason, message)
+	missing := func(secret, reason, message string) (Step, bool) {
+		step, failed := report(reason, message)
 		if step.Do == Report {
 			step.Secret = secret
 		}
@@ -81,11 +81,11 @@ func registrationObstacle(s Situation) (Step, bool) {
 		return report(metal3.SecretNotFoundReason, "spec.bmc.credentialsName is empty: name a Secret with username and password of the BMC")
 	}
 	if s.SecretVersion == "" {
-		return missing(host.Spec.BMC.CredentialsName, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
+		return missing(host.Spec.BMC.CredentialsName, metal3.SecretNotFoundReason, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
 	}
 	// A node on which Ironic is working, or that is deployed, does not need the network data now.
 	if host.Spec.PreprovisioningNetworkDataName != "" && s.NetworkVersion == "" && (s.node == nil || IsIdle(s.node.ProvisionState)) {
-		return missing(host.Spec.PreprovisioningNetworkDataName, MissingNetworkData(host))
+		return missing(host.Spec.PreprovisioningNetworkDataName, metal3.NetworkDataUnusableReason, MissingNetworkData(host))
 	}
 	return Step{}, false
 }
@@ -127,7 +127,8 @@ func isRefused(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	switch r.Reason {
-	case metal3.SecretIncompleteReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason, metal3.ImageNotBuiltReason:
+	case metal3.SecretIncompleteReason, metal3.NetworkDataUnusableReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
+		metal3.PortConflictReason, metal3.RequestFailedReason, metal3.ImageNotBuiltReason:
 		return true
 	}
 	return false

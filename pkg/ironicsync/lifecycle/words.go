@@ -51,9 +51,11 @@ func heldLead(reason string) string {
 func registrationLead(reason string) string {
 	switch reason {
 	case metal3.SecretNotFoundReason:
-		return "A Secret that the host needs does not exist."
+		return "The Secret with the credentials of the BMC does not exist."
 	case metal3.SecretIncompleteReason:
-		return "A Secret that the host needs is incomplete."
+		return "The Secret with the credentials of the BMC is incomplete."
+	case metal3.NetworkDataUnusableReason:
+		return "The Secret with the network data of the ramdisk is missing or not valid."
 	case metal3.InvalidAddressReason:
 		return "The address of the BMC is not valid."
 	case metal3.AddressNotAllowedReason:

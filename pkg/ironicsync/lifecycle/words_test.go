@@ -46,7 +46,7 @@ func TestErrorMessageBeginsShort(t *testing.T) {
 func TestRegistrationLeads(t *testing.T) {
 	seen := map[string]string{}
 	for _, reason := range []string{
-		metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.PortConflictReason,
+		metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.NetworkDataUnusableReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.PortConflictReason,
 		metal3.BMCInUseReason, metal3.NamespaceNotManagedReason, metal3.NoIronicReason, metal3.IronicRefusedReason, metal3.RequestFailedReason,
 	} {
 		lead := registrationLead(reason)
@@ -78,7 +78,7 @@ func TestErrorMessageSaysWhatHappened(t *testing.T) {
 	}
 	for got, want := range map[string]string{
 		of(metal3.RegistrationError, "Failed to get power state for node 4711. Error: HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401. x"): "The BMC refuses the credentials",
-		of(metal3.RegistrationError, long, notRegistered(metal3.SecretNotFoundReason)):                                                                       "A Secret that the host needs does not exist",
+		of(metal3.RegistrationError, long, notRegistered(metal3.SecretNotFoundReason)):                                                                       "The Secret with the credentials of the BMC does not exist",
 		of(metal3.RegistrationError, long, notRegistered("OneOfTheFuture")):                                                                                  "The host could not be registered in Ironic",
 		of(metal3.InspectionError, "inspection failed"):                                                                                                      "inspection failed",
 		of(metal3.InspectionError, long):                                                                                                                     "The inspection has failed",

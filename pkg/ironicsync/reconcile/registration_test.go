@@ -95,7 +95,7 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 		host.Spec.PreprovisioningNetworkDataName = "network"
 		w.hosts.Add(host)
 		w.after(5*time.Second, "the missing Secret is shown", func() bool {
-			return w.host().Status.ErrorType == metal3.RegistrationError && strings.Contains(w.host().Status.ErrorMessage, "preprovisioningNetworkDataName")
+			return condition(w.host(), metal3.RegisteredCondition) == metal3.NetworkDataUnusableReason && strings.Contains(w.host().Status.ErrorMessage, "preprovisioningNetworkDataName")
 		})
 		if tries := w.ironic.count("CreateNode"); tries != 0 {
 			t.Errorf("a node was made %d times", tries)

@@ -87,14 +87,14 @@ func (r *requirements) readNetwork(ctx context.Context, host *metal3.BareMetalHo
 	}
 	secret, err := r.secrets.Data(ctx, host.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return &problem{metal3.SecretIncompleteReason, lifecycle.MissingNetworkData(host)} // its creation requeues the host
+		return &problem{metal3.NetworkDataUnusableReason, lifecycle.MissingNetworkData(host)} // its creation requeues the host
 	}
 	if err != nil {
 		return fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
 	}
 	wanted.networkVersion = secret.Since
 	if wanted.networkData, err = deploy.RamdiskNetwork(host.Namespace, name, secret.Data); err != nil {
-		return &problem{metal3.SecretIncompleteReason, err.Error()}
+		return &problem{metal3.NetworkDataUnusableReason, err.Error()}
 	}
 	return nil
 }

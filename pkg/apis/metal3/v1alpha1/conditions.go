@@ -56,6 +56,9 @@ const (
 	SecretNotFoundReason = "SecretNotFound"
 	// SecretIncompleteReason means that the Secret has no username or no password.
 	SecretIncompleteReason = "SecretIncomplete"
+	// NetworkDataUnusableReason means that the Secret of spec.preprovisioningNetworkDataName does not exist, or that
+	// Ironic cannot use what it contains.
+	NetworkDataUnusableReason = "NetworkDataUnusable"
 	// InvalidAddressReason means that the BMC address is not valid.
 	InvalidAddressReason = "InvalidAddress"
 	// AddressNotAllowedReason means that the administrator does not allow Ironic to connect to
