@@ -76,7 +76,7 @@ func TestManifestsInCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := testbed.CreateCertManagerCRDs(ctx, kube); errors.Is(err, os.ErrNotExist) {
+	if err := testbed.CreateCertManagerCRDs(ctx, kube.Admin); errors.Is(err, os.ErrNotExist) {
 		skipWithout(t, "%v", err)
 	} else if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -119,7 +118,7 @@ exec unshare --mount sh -euc '
 // the image's root.
 func TestImage(t *testing.T) {
 	skipShort(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience) // it compiles the server
 	defer cancel()
 	for _, program := range []string{"etcd", "kube-apiserver", "kubectl"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {

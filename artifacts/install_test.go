@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -40,7 +41,11 @@ func TestInstall(t *testing.T) {
 				skipWithout(t, "make-certs.sh needs openssl: %v", err)
 			}
 			i := newInstallation(t, test.resource, test.certManager)
-			for _, command := range installCommands(t) {
+			commands, err := docs.InstallCommands()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range commands {
 				i.execute(command)
 			}
 		})
@@ -51,21 +56,6 @@ func TestInstall(t *testing.T) {
 var notRun = map[string]string{
 	"docker build": "TestImage builds the image with buildah",
 	"docker push":  "there is no registry",
-}
-
-var indentedCommand = regexp.MustCompile(`(?m)^    ((?:kubectl|docker|metal3-apiserver/)\S*(?:.*\\\n)*.*)$`)
-
-// installCommands returns the commands of docs/install.md.
-func installCommands(t *testing.T) []string {
-	t.Helper()
-	var commands []string
-	for _, match := range indentedCommand.FindAllStringSubmatch(readDoc(t, "../docs/install.md"), -1) {
-		commands = append(commands, match[1])
-	}
-	if len(commands) < 20 {
-		t.Fatalf("docs/install.md has the commands %q; have they another form now?", commands)
-	}
-	return commands
 }
 
 // installation is a cluster and a user's folder, in which the user follows docs/install.md.
@@ -111,20 +101,21 @@ func (i *installation) writeFiles(resource string, certManager bool) {
 	if err := os.CopyFS(filepath.Join(i.dir, "metal3-apiserver", "artifacts"), os.DirFS(".")); err != nil {
 		i.t.Fatal(err)
 	}
-	mine := yamlBlock(i.t, "my-cluster/kustomization.yaml")
-	for from, to := range map[string]string{
+	mine, err := docs.Kustomization(map[string]string{
 		"artifacts/apiservice ": resource + " ", "REGISTRY": "registry.example.com", "sha256:0123...": siteDigest,
-	} {
-		if !strings.Contains(mine, from) {
-			i.t.Errorf("the kustomization of docs/install.md does not have %q", from)
-		}
-		mine = strings.Replace(mine, from, to, 1)
+	})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	team, err := docs.InstallFile("team-a/kustomization.yaml")
+	if err != nil {
+		i.t.Fatal(err)
 	}
 	if !certManager { // with the embedded etcd, there are no ETCD_SERVERS
 		mine = regexp.MustCompile(`(?m)^.*ETCD_SERVERS.*$`).ReplaceAllString(mine, "")
 	}
 	for path, content := range map[string]string{
-		"my-cluster/kustomization.yaml": mine, "team-a/kustomization.yaml": yamlBlock(i.t, "team-a/kustomization.yaml"),
+		"my-cluster/kustomization.yaml": mine, "team-a/kustomization.yaml": team,
 		"ca.crt": "a certificate", "tls.crt": "a certificate", "tls.key": "a key", "username": "admin", "password": "password", "clouds.yaml": "clouds: {}",
 	} {
 		path = filepath.Join(i.dir, path)
@@ -135,17 +126,6 @@ func (i *installation) writeFiles(resource string, certManager bool) {
 			i.t.Fatal(err)
 		}
 	}
-}
-
-// yamlBlock returns the block of docs/install.md that begins with a comment with the path.
-func yamlBlock(t *testing.T, path string) string {
-	t.Helper()
-	_, rest, found := strings.Cut(readDoc(t, "../docs/install.md"), "```yaml\n# "+path+"\n")
-	block, _, ended := strings.Cut(rest, "```")
-	if !found || !ended {
-		t.Fatalf("docs/install.md has no %s", path)
-	}
-	return block
 }
 
 // execute runs a command of the documentation, and what happens in a cluster because of it.
@@ -249,7 +229,7 @@ func (i *installation) mustKubectl(stdin string, args ...string) {
 
 func startCertManager(t *testing.T, kube *testbed.Kube) {
 	t.Helper()
-	certManager, err := testbed.StartCertManager(t.Context(), kube)
+	certManager, err := testbed.StartCertManager(t.Context(), t.TempDir(), kube.Admin)
 	if errors.Is(err, os.ErrNotExist) {
 		skipWithout(t, "%v", err)
 	}

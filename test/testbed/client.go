@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,8 @@ type Client struct {
 
 	kubectl string
 	cache   string
+	// enter is what a command begins with, if kubectl runs in another network.
+	enter []string
 }
 
 // newClient writes the kubeconfig dir/name.kubeconfig.
@@ -62,7 +65,8 @@ func (c *Client) Kubectl(ctx context.Context, stdin string, args ...string) (std
 // KubectlCommand returns a kubectl command for the caller to start, such as `get --watch`. It is
 // killed when ctx ends.
 func (c *Client) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.kubectl, args...)
+	command := slices.Concat(c.enter, []string{c.kubectl}, args)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	// With its own discovery cache and without preferences, it neither reads nor writes the user's home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+c.cache, "KUBERC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -48,7 +48,7 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	return a.issue(pkix.Name{CommonName: user, Organization: groups}, nil, x509.ExtKeyUsageClientAuth)
 }
 
-// server issues a serving certificate for names, localhost and 127.0.0.1.
+// server issues a serving certificate for names, of which some may be addresses, localhost and 127.0.0.1.
 func (a *authority) server(names ...string) (keyPair, error) {
 	return a.issue(pkix.Name{CommonName: names[0]}, append(names, "localhost"), x509.ExtKeyUsageServerAuth)
 }
@@ -59,9 +59,16 @@ func (a *authority) peer(name string) (keyPair, error) {
 }
 
 func (a *authority) issue(subject pkix.Name, names []string, usages ...x509.ExtKeyUsage) (keyPair, error) {
-	template := &x509.Certificate{Subject: subject, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages, DNSNames: names}
+	template := &x509.Certificate{Subject: subject, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usages}
+	for _, name := range names {
+		if address := net.ParseIP(name); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
 	if usages[0] == x509.ExtKeyUsageServerAuth {
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		template.IPAddresses = append(template.IPAddresses, net.IPv4(127, 0, 0, 1))
 	}
 	pair, _, err := a.sign(template)
 	return pair, err

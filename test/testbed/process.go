@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,15 @@ type command struct {
 	// stopped it. The default is SIGKILL. A program with worker processes must get SIGTERM, because
 	// nothing else would end its workers.
 	onParentDeath syscall.Signal
+}
+
+// within returns the command as it runs after the beginning of another one, such as nsenter, unless that is empty.
+func (c command) within(enter []string) command {
+	if len(enter) > 0 {
+		c.args = slices.Concat(enter[1:], []string{c.path}, c.args)
+		c.path = enter[0]
+	}
+	return c
 }
 
 func (c command) start() (*process, error) {
