@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -123,7 +124,7 @@ func (s *Sim) listPorts(c *call) error {
 }
 
 func (s *Sim) queryPorts(c *call, limit int) ([]*port, error) {
-	marker, ident, address := c.uuidArg("marker"), c.stringArg("node"), c.stringArg("address")
+	marker, ident, address := c.uuidArg("marker"), cmp.Or(c.uuidArg("node_uuid"), c.stringArg("node")), c.stringArg("address")
 	if c.refused != nil {
 		return nil, c.refused
 	}

@@ -58,7 +58,7 @@ var routes = func() []*route {
 		{method: POST, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 		{method: DELETE, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 
-		{method: GET, pattern: "ports", args: []string{"fields", "node", "address", "marker", "limit"}, handle: (*Sim).listPorts},
+		{method: GET, pattern: "ports", args: []string{"fields", "node", "node_uuid", "address", "marker", "limit"}, handle: (*Sim).listPorts},
 		{method: POST, pattern: "ports", wholeBody: true, handle: (*Sim).postPort},
 		{method: PATCH, pattern: "ports/{port}", wholeBody: true, handle: (*Sim).patchPort},
 
