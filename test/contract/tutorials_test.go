@@ -1,0 +1,116 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTutorials runs the commands of docs/tutorials in their order, and compares what they print with what the pages show.
+func TestTutorials(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../../cmd/kubectl-bmh")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, bmcs := range map[string][]string{
+		"first-host": {"192.0.2.31"}, "rack": {"192.0.2.70", "192.0.2.71", "192.0.2.72"}, "tenants": {"192.0.2.90"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, _ := s.Begin(t)
+			for _, address := range bmcs {
+				s.ironic.AddBMC("ipmi://"+address, "admin", "s3cret")
+			}
+			page, err := os.ReadFile("../../docs/tutorials/" + name + ".md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader := tutorial{t: t, ctx: ctx, bin: bin, dir: t.TempDir()}
+			for _, step := range stepsOf(string(page)) {
+				reader.take(step)
+			}
+		})
+	}
+	pages, err := filepath.Glob("../../docs/tutorials/*.md")
+	if err != nil || len(pages) != 4 {
+		t.Errorf("there are %q: each page but the README has to be in this test (%v)", pages, err)
+	}
+}
+
+// tutorialStep is a command, and the lines that the page shows of its output.
+type tutorialStep struct {
+	command string
+	output  []string
+}
+
+// stepsOf returns the steps of a page: an indented line that begins with $ is a command, which goes on in those with >, and other
+// indented lines are its output.
+func stepsOf(page string) (steps []tutorialStep) {
+	for line := range strings.Lines(page) {
+		text, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if !indented {
+			continue
+		}
+		last := len(steps) - 1
+		if command, is := strings.CutPrefix(text, "$ "); is {
+			steps = append(steps, tutorialStep{command: command})
+		} else if more, is := strings.CutPrefix(text, "> "); is {
+			steps[last].command += "\n" + more
+		} else {
+			steps[last].output = append(steps[last].output, text)
+		}
+	}
+	return steps
+}
+
+// tutorial is somebody who follows a page, in a folder of their own.
+type tutorial struct {
+	t        *testing.T
+	ctx      context.Context
+	bin, dir string
+}
+
+func (u tutorial) take(step tutorialStep) {
+	u.t.Helper()
+	cmd := exec.CommandContext(u.ctx, "bash", "-euc", step.command)
+	programs, err := filepath.Abs("../../bin")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = u.dir, &stdout, &stderr
+	cmd.Env = append(os.Environ(), "PATH="+u.bin+":"+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+s.Kube.Admin.Kubeconfig,
+		"KUBECACHEDIR="+filepath.Join(u.dir, "cache"), "KUBERC=off")
+	if err := cmd.Run(); err != nil {
+		u.t.Fatalf("%s: %v\n%s%s", step.command, err, &stdout, &stderr)
+	}
+	for _, line := range step.output {
+		if !shows(stdout.String(), line) {
+			u.t.Errorf("%s prints no line\n%s\nbut\n%s%s", step.command, line, &stdout, &stderr)
+		}
+	}
+}
+
+var blanks = regexp.MustCompile(`\s+`)
+
+// shows reports whether an output has a line. In that, … stands for anything, and blanks for any number of them.
+func shows(output, line string) bool {
+	var parts []string
+	for part := range strings.SplitSeq(blanks.ReplaceAllString(strings.TrimSpace(line), " "), "…") {
+		parts = append(parts, regexp.QuoteMeta(part))
+	}
+	pattern := regexp.MustCompile("^" + strings.ReplaceAll(strings.Join(parts, ".*"), " ", `\s*`) + "$")
+	for got := range strings.Lines(output) {
+		if pattern.MatchString(strings.TrimSpace(got)) {
+			return true
+		}
+	}
+	return false
+}
