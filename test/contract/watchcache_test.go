@@ -33,6 +33,7 @@ var seesCache = map[string]bool{
 	"capm3_external_test.go":      false,
 	"capm3_machine_test.go":       false,
 	"capm3_move_test.go":          false,
+	"capm3_program_test.go":       false,
 	"clientgo_delete_test.go":     true,
 	"clientgo_generation_test.go": true,
 	"clientgo_history_test.go":    true,
@@ -45,6 +46,7 @@ var seesCache = map[string]bool{
 	"clientgo_watch_test.go":      true,
 	"clientgo_write_test.go":      true,
 	"discovery_test.go":           true, // lists as tables
+	"examples_test.go":            false,
 	"kubectl_apply_test.go":       false,
 	"kubectl_crd_test.go":         false,
 	"kubectl_delete_test.go":      true, // kubectl watches until they are gone
@@ -59,6 +61,7 @@ var seesCache = map[string]bool{
 	"quota_test.go":               false, // so are those of the quota controller
 	"runtime_client_test.go":      true,
 	"runtime_manager_test.go":     true,
+	"tutorials_test.go":           false,
 	"watchcache_test.go":          false,
 	"webpages_test.go":            false,
 }
