@@ -96,6 +96,11 @@ test-upgrade: need-go tools build ## Replace replicas by those of a later versio
 	@hack/build-later.sh bin/later/metal3-apiserver
 	LATER_SERVER=$(CURDIR)/bin/later/metal3-apiserver METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestUpgrade$$'
 
+.PHONY: test-cluster
+test-cluster: need-go ## Install metal3-apiserver on a real node of Kubernetes, as docs/install.md says. Needs root on Debian or Ubuntu, and cgroup v1
+	@go -C hack/tools/node mod tidy -diff
+	@hack/test.sh cluster
+
 .PHONY: test-ha
 test-ha: need-go tools build ## Kill and suspend each part of a highly available installation while hosts live, measure the interruptions, and move a fleet between both kinds of etcd
 	HA=all METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver IRONIC=sim go test -count=1 -v -timeout 40m ./test/safety -run '^(TestPartsDie|TestMoved)$$'
@@ -125,7 +130,7 @@ verify: lint verify-generated ## Run lint, and check that go.mod and the generat
 .PHONY: verify-generated
 verify-generated: need-go
 	@status=0; \
-	for folder in . hack/tools hack/tools/cert-manager hack/tools/helm hack/tools/lint; do \
+	for folder in . docs/examples/* hack/tools hack/tools/cert-manager hack/tools/helm hack/tools/lint; do \
 		echo "go mod tidy in $$folder"; \
 		go -C $$folder mod tidy -diff || status=1; \
 	done; \

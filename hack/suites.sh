@@ -22,10 +22,11 @@ declare -A programs=(
 	[ironic-safety]="server kube ironic"
 	[ironic-e2e]="server kube ironic"
 	[ironic-parts]="server kube ironic race"
+	[cluster]="server kube cert-manager node"
 )
 
 # Packages whose tests start a control plane.
-whole_packages='/test/(bench|contract|e2e|life|migrate|robustness|safety|security|ui)$'
+whole_packages='/test/(bench|cluster|contract|e2e|life|migrate|robustness|safety|security|ui)$'
 # Time in the tests of these is that of a bubble, or an argument.
 engine_packages='/pkg/ironicsync/(deploy|destination|executor|hostindex|kinds(/.*)?|lifecycle|limit|live/flight|live/index|reconcile|recorder|registrar|settings)$'
 # These start goroutines, and need little else to be compiled with the race detector: with client-go, that takes five minutes the
@@ -105,6 +106,9 @@ safety() { IRONIC=sim CLUSTERCTL=1 METAL3_APISERVER=$PWD/bin/race/metal3-apiserv
 
 # Attacks. The server collects garbage as users have it, because its memory is looked at.
 security() { IRONIC=sim race e2e_test ./test/security; }
+
+# The installation on a node. In no tier.
+cluster() { e2e_test ./test/cluster; }
 
 # The same on the real Ironic of Debian RELEASE.
 ironic_life() { IRONIC=$release e2e_test ./test/life; }

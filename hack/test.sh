@@ -87,6 +87,14 @@ provide() {
 	later-server) hack/build-later.sh bin/later/metal3-apiserver ;;
 	kube) hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager ;;
 	kubectl | cert-manager | clusterctl | helm) hack/tools/build.sh "$1" ;;
+	node)
+		local program
+		for program in nsenter:util-linux ip:iproute2 iptables:iptables sysctl:procps openssl:openssl; do
+			command -v ${program%:*} >/dev/null || install "${program%:*}" "${program#*:}"
+		done
+		[ -e /usr/include/seccomp.h ] && has_race || install "C compiler with libseccomp, which runc needs" gcc libc6-dev libseccomp-dev
+		hack/tools/build.sh node
+		;;
 	prometheus) hack/tools/prometheus.sh ;;
 	chromium) test/ui/chromium.sh >/dev/null ;;
 	race) has_race || install "C compiler, which the race detector needs" gcc libc6-dev ;;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the other programs that the tests and the demo run, into bin/:
-#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl helm
-# Without names, it builds all but clusterctl and helm, which only one test each needs. It
-# skips programs that are already there in the right version. The first time, this takes
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl helm node
+# Without names, it builds all but clusterctl, helm and node, which only one test each needs. node
+# is all that makes a machine a node: kubelet, kube-proxy and kube-scheduler, and in bin/node
+# containerd and what it runs. build.sh skips programs that are already there in the right version. The first time, this takes
 # a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
 # of seconds. With cert-manager come its CustomResourceDefinitions, in
 # bin/cert-manager-crds, and with clusterctl those of Cluster and Machine, in
@@ -24,12 +25,12 @@ describe() {
 	folder=.
 	case $1 in
 	etcd) pkg=go.etcd.io/etcd/server/v3 module=$pkg ;;
-	kube-apiserver | kube-controller-manager | kubectl) pkg=k8s.io/kubernetes/cmd/$1 module=k8s.io/kubernetes ;;
+	kube-apiserver | kube-controller-manager | kubectl | kubelet | kube-proxy | kube-scheduler) pkg=k8s.io/kubernetes/cmd/$1 module=k8s.io/kubernetes ;;
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
 	helm) pkg=. folder=helm module=helm.sh/helm/v4 ;;
 	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
-		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl or helm" >&2
+		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl, helm or node" >&2
 		return 2
 		;;
 	esac
@@ -76,11 +77,29 @@ build() {
 	echo "built ${new[*]} in $((SECONDS - started)) s" >&2
 }
 
+# Builds what is below containerd into bin/node. Its programs have a go.mod of their own, which tells the version of all.
+build_node() {
+	local version
+	version=$(cat node/go.mod node/runc/go.mod node/pause/main.go | sha256sum | cut -c 1-12)
+	if [ "$(cat "$bin/.node.version" 2>/dev/null)" = "$version" ]; then return; fi
+	echo "building containerd and runc into $bin/node (takes a few minutes the first time)" >&2
+	rm -rf "$bin/node"
+	mkdir -p "$bin/node"
+	GOGC=400 go build -C node -v -ldflags '-s -w' -o "$bin/node/" tool ./pause 2>&1 | ../progress.sh "containerd"
+	# runc needs libseccomp, without which it starts no pod with a seccomp profile.
+	CGO_ENABLED=1 GOGC=400 go build -C node/runc -ldflags '-s -w -extldflags -static' -tags 'seccomp netgo osusergo' -o "$bin/node/" github.com/opencontainers/runc
+	echo "$version" >"$bin/.node.version"
+}
+
 [ $# -gt 0 ] || set -- etcd kube-apiserver kubectl kube-controller-manager cert-manager
 together=()
 for name; do
 	case $name in
 	cert-manager | clusterctl | helm) build "$name" ;;
+	node)
+		build_node
+		together+=(kubelet kube-proxy kube-scheduler)
+		;;
 	*) together+=("$name") ;;
 	esac
 done

@@ -179,18 +179,26 @@ func (n *KubeNode) Listen(port int) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// inNetwork calls do, which opens a socket, in the node's network. The socket stays there.
+// inNetwork calls do, which opens a socket, in the node's network. The socket stays there. The thread comes back, because what it has
+// started would get a signal if it ended.
 func (n *KubeNode) inNetwork(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocks it, so that the thread ends with this goroutine
-		if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("the node's network: %w", err)
-			return
-		}
-		done <- do()
-	}()
-	return <-done
+	runtime.LockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer own.Close()
+	if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("the node's network: %w", err)
+	}
+	err = do()
+	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
+		return errors.Join(err, back) // the thread stays locked, so that nothing else uses it
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 // Logs returns the ends of the logs of all parts.

@@ -1,0 +1,283 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/docs"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+const (
+	namespace = "metal3-system"
+	server    = "metal3-apiserver"
+	version   = "v0.0.0-test"
+)
+
+// TestDefault installs two replicas with an external etcd and cert-manager: neither an update nor an eviction interrupts reads.
+func TestDefault(t *testing.T) {
+	i := newInstallation(t, "artifacts/apiservice", true)
+	i.follow(func() {
+		i.checkPods(2)
+		i.checkConnections()
+		i.checkLogs()
+		i.checkRollout()
+		i.checkEviction()
+	})
+}
+
+// TestQuickStart installs one replica with the embedded etcd on a volume, and a certificate of make-certs.sh: its hosts outlive its
+// pod, it is started again when it hangs, and it takes up a renewed certificate.
+func TestQuickStart(t *testing.T) {
+	i := newInstallation(t, "artifacts/apiservice/overlays/quick-start", false)
+	i.createVolume()
+	i.follow(func() {
+		i.checkPods(1)
+		i.checkConnections()
+		i.checkLogs()
+		i.checkVolume()
+		i.checkLiveness()
+		i.checkRenewal()
+	})
+}
+
+// installation is a node and a user's folder, in which the user follows docs/install.md.
+type installation struct {
+	t           *testing.T
+	ctx         context.Context
+	dir         string
+	certManager bool
+
+	node   *testbed.KubeNode
+	ironic *testbed.SimulatedIronic
+	core   kubernetes.Interface
+	metal3 versioned.Interface
+}
+
+func newInstallation(t *testing.T, resource string, certManager bool) *installation {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a node needs root")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
+	t.Cleanup(cancel)
+	i := &installation{t: t, ctx: ctx, dir: t.TempDir(), certManager: certManager}
+	i.startNode()
+	var err error
+	if i.core, err = kubernetes.NewForConfig(i.node.Admin.Config); err != nil {
+		t.Fatal(err)
+	}
+	if i.metal3, err = versioned.NewForConfig(i.node.Admin.Config); err != nil {
+		t.Fatal(err)
+	}
+	if i.ironic, err = testbed.StartSimulatedIronic(ironicsim.Options{AutoInspect: true, DefaultRamdisk: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.ironic.Close)
+	site, err := i.node.StartSite(ctx, i.dir, i.ironic.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := site.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	i.writeFiles(resource)
+	for _, name := range []string{"metal3", "team-a", "monitoring"} {
+		i.kubectl("", "create", "namespace", name)
+	}
+	i.kubectl(prometheusOperator, "apply", "-f", "-")
+	if certManager {
+		i.startCertManager()
+	}
+	return i
+}
+
+func (i *installation) startNode() {
+	i.t.Helper()
+	dir := i.t.TempDir()
+	node, err := testbed.StartKubeNode(i.ctx, dir)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.node = node
+	i.t.Cleanup(func() {
+		if i.t.Failed() {
+			i.t.Log(node.Logs())
+			for _, args := range [][]string{{"describe", "pods"}, {"logs", "deployment/" + server, "--tail=50"}} {
+				out, _, err := node.Admin.Kubectl(context.Background(), "", append([]string{"-n", namespace}, args...)...)
+				i.t.Log(out, err)
+			}
+		}
+		if err := node.Stop(); err != nil {
+			i.t.Error(err)
+		}
+	})
+	// The image of the node's pods is made like that of the server: it has one program.
+	i.load(filepath.Join(dir, "pause.tar"), "pause.invalid/pause", "v1", "node/pause")
+	i.load(filepath.Join(dir, "server.tar"), server, version, "metal3-apiserver")
+}
+
+// load makes an image of a program in bin/, as a release does, and loads it.
+func (i *installation) load(archive, name, tag, program string) {
+	i.t.Helper()
+	root, err := testbed.RepoRoot()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	release := exec.CommandContext(i.ctx, "go", "run", "./hack/release", "image", archive, name, tag, "none",
+		"/etc/ssl/certs/ca-certificates.crt", "amd64="+filepath.Join(root, "bin", program))
+	release.Dir, release.Env = root, append(os.Environ(), "SOURCE_DATE_EPOCH=0")
+	if out, err := release.CombinedOutput(); err != nil {
+		i.t.Fatalf("the image of %s: %v: %s", program, err, out)
+	}
+	if err := i.node.Load(i.ctx, archive); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *installation) startCertManager() {
+	i.t.Helper()
+	certManager, err := testbed.StartCertManager(i.ctx, i.t.TempDir(), i.node.Admin)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(func() {
+		if i.t.Failed() {
+			i.t.Logf("the end of the log of cert-manager:\n%s", certManager.Log())
+		}
+		if err := certManager.Stop(); err != nil {
+			i.t.Error(err)
+		}
+	})
+}
+
+// writeFiles writes what a user has before the first command, beside the keys of etcd: a checkout, the kustomizations of
+// docs/install.md, and credentials.
+func (i *installation) writeFiles(resource string) {
+	i.t.Helper()
+	if err := os.CopyFS(filepath.Join(i.dir, "metal3-apiserver", "artifacts"), os.DirFS("../../artifacts")); err != nil {
+		i.t.Fatal(err)
+	}
+	mine, err := docs.Kustomization(map[string]string{
+		"artifacts/apiservice ": resource + " ", "REGISTRY/": "", "digest: sha256:0123...": "newTag: " + version,
+		"ironic-basic-auth\n":                                             "ironic-basic-auth\n- ../metal3-apiserver/artifacts/apiservice/components/ironic-ca\n",
+		"https://ironic.example.com:6385":                                 testbed.KubeNodeIronic,
+		"https://etcd-0.example.com:2379,https://etcd-1.example.com:2379": testbed.KubeNodeEtcd,
+	})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	if !i.certManager { // with the embedded etcd, there are no ETCD_SERVERS
+		mine = regexp.MustCompile(`(?m)^.*ETCD_SERVERS.*$`).ReplaceAllString(mine, "")
+	}
+	team, err := docs.InstallFile("team-a/kustomization.yaml")
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	for path, content := range map[string]string{
+		"my-cluster/kustomization.yaml": mine, "team-a/kustomization.yaml": team,
+		"username": "admin", "password": "password", "clouds.yaml": "clouds: {}",
+	} {
+		path = filepath.Join(i.dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			i.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+}
+
+// follow runs the commands of docs/install.md in their order, and checks when the server is installed.
+func (i *installation) follow(check func()) {
+	i.t.Helper()
+	commands, err := docs.InstallCommands()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	installed := false
+	for _, command := range commands {
+		switch {
+		case strings.HasPrefix(command, "docker "): // the image is made without a container engine, and loaded
+			continue
+		case i.certManager && strings.HasSuffix(command, "make-certs.sh"):
+			continue
+		}
+		i.execute(command)
+		if !installed && strings.HasPrefix(command, "kubectl get baremetalhosts") {
+			installed = true
+			i.createHost()
+			check()
+		}
+	}
+	if !installed {
+		i.t.Error("no command of docs/install.md lists hosts")
+	}
+}
+
+// execute runs a command as the user would, in the user's folder.
+func (i *installation) execute(command string) {
+	i.t.Helper()
+	cmd := i.node.Command(i.ctx, "bash", "-euc", command)
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = i.dir, &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		i.t.Fatalf("%s: %v\n%s%s", command, err, &stdout, &stderr)
+	}
+	i.t.Logf("%s\n%s%s", command, &stdout, &stderr)
+	if strings.Contains(stderr.String(), "Warning") {
+		i.t.Errorf("%s warns: %s", command, &stderr)
+	}
+}
+
+func (i *installation) kubectl(stdin string, args ...string) string {
+	i.t.Helper()
+	out, _, err := i.node.Admin.Kubectl(i.ctx, stdin, args...)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return out
+}
+
+// createHost creates a host and waits until it is available.
+func (i *installation) createHost() {
+	i.t.Helper()
+	const address = "ipmi://192.0.2.50" // the server lets Ironic connect to no local one
+	i.ironic.AddBMC(address, "admin", "password")
+	i.kubectl("", "create", "secret", "generic", "worker-0-bmc", "-n", "metal3", "--from-literal=username=admin", "--from-literal=password=password")
+	i.kubectl(`{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "worker-0", "namespace": "metal3"},
+		"spec": {"online": true, "bootMACAddress": "00:00:5e:00:53:01", "bmc": {"address": "`+address+`", "credentialsName": "worker-0-bmc"}}}`, "create", "-f", "-")
+	i.kubectl("", "wait", "-n", "metal3", "--for=condition=AvailableForProvisioning", "--timeout=5m", "baremetalhost/worker-0")
+}
+
+// readHost reads the host through kube-apiserver.
+func (i *installation) readHost(ctx context.Context) error {
+	_, err := i.metal3.Metal3V1alpha1().BareMetalHosts("metal3").Get(ctx, "worker-0", metav1.GetOptions{})
+	return err
+}
+
+// prometheusOperator are the kinds of artifacts/monitoring, without their schemas.
+const prometheusOperator = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: servicemonitors.monitoring.coreos.com}
+spec: {group: monitoring.coreos.com, names: {kind: ServiceMonitor, plural: servicemonitors}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: prometheusrules.monitoring.coreos.com}
+spec: {group: monitoring.coreos.com, names: {kind: PrometheusRule, plural: prometheusrules}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}
+`
