@@ -19,9 +19,9 @@ import (
 var mayReadConditions = map[string]string{
 	"StartManaging": "takes over the error of a status that a user restores",
 
-	"changes":   "renders what has changed into events",
-	"setStatus": "renders the status of a HostClaim",
-	"Preview":   "renders a condition before it is stored",
+	"changes":     "renders what has changed into events",
+	"setStatus":   "renders the status of a HostClaim",
+	"machineWith": "renders a condition before it is stored",
 
 	"offer":     "builders of ramdisk images, which are other programs, answer by conditions",
 	"provide":   "builders of ramdisk images, which are other programs, answer by conditions",
