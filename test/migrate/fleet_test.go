@@ -175,7 +175,9 @@ func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (id string
 	}
 	info := access.DriverInfo("root", "calvin")
 	info["deploy_kernel"], info["deploy_ramdisk"] = testbed.UnusedKernelURL, testbed.UnusedRamdiskURL
-	info["force_persistent_boot_device"] = "Default"
+	if state == "active" {
+		info["force_persistent_boot_device"] = "Default" // the operator sets it when it deploys
+	}
 	name := host.Namespace + "~" + host.Name
 	id, err = s.ironic.CreateNode(object{
 		"name": name, "driver": access.Driver, "driver_info": info, "boot_interface": access.BootInterface,

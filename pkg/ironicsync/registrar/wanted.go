@@ -157,13 +157,26 @@ func sameJSON(a, b any) bool {
 	return errA == nil && errB == nil && string(x) == string(y)
 }
 
+// ironicDefaults is what Ironic takes for parts of driver_info that are missing. They are no reason for a PATCH: the Bare Metal
+// Operator sets this one only when it deploys, so each host that it has not deployed would be changed after a migration.
+var ironicDefaults = map[string]string{"force_persistent_boot_device": "Default"}
+
+// isAsWanted reports whether driver_info has a value already, or Ironic behaves as if it had.
+func isAsWanted(current map[string]any, key string, wanted any) bool {
+	value, has := current[key]
+	if assumed, known := ironicDefaults[key]; known && (!has || value == nil) {
+		value = assumed
+	}
+	return fmt.Sprint(value) == fmt.Sprint(wanted)
+}
+
 // driverInfoPatches are what turns driver_info into what is wanted, leaving alone
 // what others have put there. The password, which Ironic does not give away, is
 // sent unless it is known to be there.
 func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []ironic.Patch {
 	var patches []ironic.Patch
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if isPassword := strings.HasSuffix(key, "_password"); isPassword && passwordKnown || !isPassword && fmt.Sprint(current[key]) == fmt.Sprint(wanted[key]) {
+		if isPassword := strings.HasSuffix(key, "_password"); isPassword && passwordKnown || !isPassword && isAsWanted(current, key, wanted[key]) {
 			continue
 		}
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})

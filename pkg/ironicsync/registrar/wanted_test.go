@@ -1,0 +1,39 @@
+package registrar
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// TestDriverInfoPatches: a PATCH is sent for what Ironic would do differently, and for nothing else.
+func TestDriverInfoPatches(t *testing.T) {
+	const persistent, address = "force_persistent_boot_device", "ipmi_address"
+	type info = map[string]any
+	add := func(key string, value any) []ironic.Patch {
+		return []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: value}}
+	}
+	for name, test := range map[string]struct {
+		current, wanted info
+		passwordKnown   bool
+		patches         []ironic.Patch
+	}{
+		"the same":                             {current: info{address: "192.0.2.1"}, wanted: info{address: "192.0.2.1"}},
+		"another address":                      {current: info{address: "192.0.2.1"}, wanted: info{address: "192.0.2.2"}, patches: add(address, "192.0.2.2")},
+		"no address":                           {wanted: info{address: "192.0.2.2"}, patches: add(address, "192.0.2.2")},
+		"a default that is missing":            {wanted: info{persistent: "Default"}},
+		"a default that is null":               {current: info{persistent: nil}, wanted: info{persistent: "Default"}},
+		"a default, and something else":        {current: info{persistent: "Never"}, wanted: info{persistent: "Default"}, patches: add(persistent, "Default")},
+		"no default":                           {wanted: info{persistent: "Never"}, patches: add(persistent, "Never")},
+		"a password that is not known":         {current: info{"ipmi_password": "******"}, wanted: info{"ipmi_password": "secret"}, patches: add("ipmi_password", "secret")},
+		"a password that is known":             {current: info{"ipmi_password": "******"}, wanted: info{"ipmi_password": "secret"}, passwordKnown: true},
+		"what others have set stays":           {current: info{"console_port_range": "1:2"}, wanted: info{}},
+		"what a setting said that is gone now": {current: info{"ipmi_verify_ca": false}, wanted: info{}, patches: []ironic.Patch{{Op: ironic.PatchRemove, Path: "/driver_info/ipmi_verify_ca"}}},
+	} {
+		if diff := cmp.Diff(test.patches, driverInfoPatches(test.current, test.wanted, test.passwordKnown)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
