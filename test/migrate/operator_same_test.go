@@ -26,7 +26,7 @@ import (
 
 // TestSameAsOperator takes the same steps with hosts of a real Bare Metal Operator (BMO, BMO_CRDS) and with hosts of this server, each
 // beside a simulated Ironic of its own, and compares what users see: the states on the way, and spec, status, finalizers, labels and
-// Secret at the end.
+// Secret at the end. It is run by hand, and fails: some of the differences that it shows are meant, and some are still to be judged.
 func TestSameAsOperator(t *testing.T) {
 	program, definitions := os.Getenv("BMO"), os.Getenv("BMO_CRDS")
 	if program == "" || definitions == "" {
@@ -238,7 +238,6 @@ func (side *side) play(t *testing.T, name string, steps []sameStep) (seen outcom
 			break
 		}
 	}
-	time.Sleep(5 * time.Second) // what comes without anybody's doing
 	watch.Stop()
 	<-watched
 	side.look(t, ctx, ns, host.Name, &seen)
