@@ -53,7 +53,7 @@ func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
 
 func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) {
-		if err := lifecycle.StartManaging(h, task.Step.State); err != nil {
+		if err := lifecycle.StartManaging(h, task.Step.State, s.clock.Now()); err != nil {
 			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read", "annotation", metal3.StatusAnnotation) // the next plan holds the host
 		} else if !task.Host.Status.Record.Observed {
 			h.Status.Record.Ironic = s.ironic // a restored status has the node's UUID, but may be that of another cluster

@@ -82,7 +82,16 @@ func enterUnmanaged(t transition) {
 	t.status.OperationalStatus = metal3.OperationalStatusDiscovered
 }
 
+// saveSettings records by which settings of the spec the machine boots and its root device is chosen. The Bare Metal Operator does so for
+// external hosts, too.
+func (t transition) saveSettings() {
+	setProfile(t.host)
+	t.status.Provisioning.BootMode = t.host.BootMode()
+	t.status.Provisioning.RootDeviceHints = deploy.RootDeviceHints(t.host)
+}
+
 func enterInspecting(t transition) {
+	t.status.Provisioning.BootMode = t.host.BootMode()
 	t.status.OperationHistory.Inspect = metal3.OperationMetric{Start: t.now}
 	if wantsInspection(t.host) {
 		delete(t.host.Annotations, metal3.InspectAnnotation)
@@ -102,8 +111,7 @@ func enterAvailable(t transition) {
 	if t.left == metal3.StateDeprovisioning {
 		status.Record.Takeover = nil // what was confirmed is over
 	}
-	saved.BootMode = t.host.Spec.BootMode
-	saved.RootDeviceHints = deploy.RootDeviceHints(t.host)
+	t.saveSettings()
 	if t.left == metal3.StatePreparing {
 		settings.Arrived(status, settings.Machine{Host: t.host})
 	}
@@ -148,11 +156,15 @@ func enterProvisioned(t transition) {
 		takeDeployment(t.host, t.node)
 		saved.Image, saved.CustomDeploy = metal3.Image{}, nil
 	}
+	if t.left == metal3.StateRegistering {
+		t.saveSettings()
+	}
 	status.ProvisioningFailCount = 0
 }
 
 func enterExternallyProvisioned(t transition) {
 	takeDeployment(t.host, t.node)
+	t.saveSettings()
 	t.status.ProvisioningFailCount = 0
 }
 
@@ -261,7 +273,7 @@ func RemoveRebootAnnotation(host *metal3.BareMetalHost) {
 // StartManaging sets the finalizer, restores the status that the host was created with in an
 // annotation, and sets the provisioning state if the host has none yet. The error says that the
 // annotation cannot be parsed; nothing has been changed then.
-func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
+func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState, now time.Time) error {
 	if value, has := host.Annotations[metal3.StatusAnnotation]; has {
 		if hasStatusToRestore(host) {
 			restored, err := metal3.ParseStatusAnnotation(value)
@@ -293,6 +305,10 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 	}
 	if host.Status.Provisioning.State == metal3.StateNone || host.Status.Provisioning.State == metal3.StateUnmanaged {
 		host.Status.Provisioning.State = state
+		if state == metal3.StateRegistering {
+			host.Status.Provisioning.BootMode = host.BootMode()
+			host.Status.OperationHistory.Register = metal3.OperationMetric{Start: WholeSeconds(now)}
+		}
 	}
 	if host.Status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		host.Status.OperationalStatus = metal3.OperationalStatusOK

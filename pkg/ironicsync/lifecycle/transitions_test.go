@@ -22,7 +22,7 @@ func TestBeginRestoresStatus(t *testing.T) {
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
 	SetHold(host, Step{Reason: metal3.RestoredReason, Message: "it was created while all hosts were held"}) // and the status was written because of that
 	host.Status.LastUpdated = StatusTime(now)
-	if err := StartManaging(host, metal3.StateRegistering); err != nil {
+	if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
 		t.Fatal(err)
 	}
 	if s := host.Status; s.Provisioning.State != metal3.StateProvisioned || s.Provisioning.Image.URL != "http://images/a" || s.Provisioning.ID == "" {
@@ -48,7 +48,7 @@ func TestUnreadableStatusHolds(t *testing.T) {
 			host := newHost(annotated(metal3.StatusAnnotation, value), wantsImage("http://images/v1"))
 			host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
 			before := host.DeepCopy()
-			if err := StartManaging(host, metal3.StateRegistering); err == nil || !equality.Semantic.DeepEqual(before, host) {
+			if err := StartManaging(host, metal3.StateRegistering, now); err == nil || !equality.Semantic.DeepEqual(before, host) {
 				t.Errorf("error %v; the host is %+v, %+v", err, host.ObjectMeta, host.Status)
 			}
 			step := nextOf(planned(host, nil))
@@ -77,11 +77,34 @@ func TestUnreadableStatusHolds(t *testing.T) {
 	}
 }
 
+// What the Bare Metal Operator records, in the same states.
+func TestSettingsAreRecorded(t *testing.T) {
+	host := newHost()
+	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
+	if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
+		t.Fatal(err)
+	}
+	if s := host.Status; s.Provisioning.BootMode != metal3.UEFI || !s.OperationHistory.Register.Start.Time.Equal(WholeSeconds(now).Time) {
+		t.Errorf("registering: %+v, %+v", s.Provisioning, s.OperationHistory)
+	}
+	Enter(host, setState(metal3.StateExternallyProvisioned), now)
+	if s := host.Status; s.Provisioning.RootDeviceHints == nil || s.Provisioning.RootDeviceHints.DeviceName != "/dev/sda" || s.HardwareProfile != "unknown" {
+		t.Errorf("external: %q, %+v", s.HardwareProfile, s.Provisioning)
+	}
+
+	host = newHost()
+	host.Spec.BootMode = metal3.Legacy
+	Enter(host, setState(metal3.StateInspecting), now)
+	if got := host.Status.Provisioning.BootMode; got != metal3.Legacy {
+		t.Errorf("inspecting: boot mode %q", got)
+	}
+}
+
 // An empty annotation is accepted, and has nothing to restore.
 func TestBeginWithEmptyStatus(t *testing.T) {
 	host := newHost(annotated(metal3.StatusAnnotation, ""))
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
-	if err := StartManaging(host, metal3.StateRegistering); err != nil {
+	if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
 		t.Fatal(err)
 	}
 	if hasAnnotation(host, metal3.StatusAnnotation) || host.Status.Provisioning.State != metal3.StateRegistering {
