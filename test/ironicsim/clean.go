@@ -48,7 +48,7 @@ func (t *task) bootRamdisk() error {
 // leaveRamdisk switches a machine to what Ironic leaves it at when the work is over
 // for which it has booted the ramdisk.
 func (t *task) leaveRamdisk() error {
-	return t.powerAction(fsm.PowerAfter(t.node().ProvisionState), 0)
+	return t.powerAction(t.node().PowerAfter(), 0)
 }
 
 // cleanDone ends cleaning, which switches a machine off that has booted the ramdisk.

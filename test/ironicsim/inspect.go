@@ -50,11 +50,7 @@ func (t *task) inspect() {
 		inventory, data := s.makeInventory(n)
 		t.finishInspection(inventory, data, false)
 	case "agent":
-		err := t.powerAction(fsm.PowerOff, 0)
-		if err == nil {
-			err = t.powerAction(fsm.PowerOn, 0)
-		}
-		if err != nil {
+		if err := t.bootToInspect(); err != nil {
 			t.inspectFailed(fmt.Sprintf("Failed to inspect hardware. Reason: unable to start inspection: %v", err))
 			return
 		}
@@ -65,6 +61,17 @@ func (t *task) inspect() {
 	default: // fake: no inventory
 		t.done(nil)
 	}
+}
+
+// bootToInspect has the machine boot the ramdisk. One that must not be switched off is rebooted.
+func (t *task) bootToInspect() error {
+	if t.node().DisablePowerOff {
+		return t.powerAction(fsm.Reboot, 0)
+	}
+	if err := t.powerAction(fsm.PowerOff, 0); err != nil {
+		return err
+	}
+	return t.powerAction(fsm.PowerOn, 0)
 }
 
 func (t *task) inspectFailed(text string) { t.fail("introspection", text, nil) }

@@ -57,12 +57,15 @@ func (m Machine) TakeOver(n *Node, conductor string) (failed string) {
 	return failed
 }
 
-// PowerAfter is the power target with which Ironic ends the work in a state, where
+// PowerAfter is the power target with which Ironic ends its work on a node, where
 // a machine has booted the ramdisk for it: a deployed one boots its disk, all
-// others are switched off.
-func PowerAfter(state string) string {
-	switch state {
+// others are switched off, or rebooted if they must not be.
+func (n *Node) PowerAfter() string {
+	switch n.ProvisionState {
 	case Deploying, Servicing, ServiceFail:
+		return Reboot
+	}
+	if n.DisablePowerOff {
 		return Reboot
 	}
 	return PowerOff
