@@ -1,6 +1,9 @@
 package failure
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 var (
 	// certificatePhrases are what Python says of a certificate that it does not accept.
@@ -42,6 +45,22 @@ var (
 		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
 )
 
+// ipmiFailed is the kind of an IPMI command that has failed, and bmcWithoutSessions that of a BMC that lets its user in no further.
+const (
+	ipmiFailed         Kind = "IPMIFailed"
+	bmcWithoutSessions Kind = "BMCWithoutSessions"
+)
+
+// RefusesUser reports whether the BMC has answered, and has refused its user. Many BMCs lock an account after a few refusals, and keep it
+// locked for as long as somebody goes on trying.
+func (m Meaning) RefusesUser() bool {
+	return slices.Contains([]Kind{bmcCredentials.Kind, bmcNotPermitted.Kind, bmcCharacters.Kind, bmcWithoutSessions}, m.Kind)
+}
+
+// MayRefuseUser reports whether it is not known if the BMC has refused its user or has not answered: what ipmitool says of that, Ironic
+// does not pass on.
+func (m Meaning) MayRefuseUser() bool { return m.Kind == ipmiFailed }
+
 // noSystem is what sushy says of a System that is not there. Other resources of the BMC may be missing, too.
 var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/systems/[^/\s]+/? not found`)
 
@@ -54,13 +73,13 @@ var bmcAnswerRules = []rule{
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
 	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
 	{bmcName, []string{"address lookup for"}},
-	{Meaning{"IPMIFailed", "An IPMI command to the BMC has failed.",
+	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
 	{Meaning{"BMCAddressInvalid", "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address."},
 		[]string{"invalid redfish address", "invalid ipmi address"}},
-	{Meaning{"BMCWithoutSessions", "The BMC opens no session for Redfish.",
+	{Meaning{bmcWithoutSessions, "The BMC opens no session for Redfish.",
 		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."},
 		[]string{"no x-auth-token returned"}},
 	{Meaning{"NoVirtualMedia", "The BMC has no virtual drive that Ironic can use.",

@@ -6,6 +6,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 )
 
 // hostError is an error that a host is to show.
@@ -29,7 +30,12 @@ func newError(kind metal3.ErrorType, message string) *hostError {
 
 // causeOf returns the cause of an error in Ironic's words, of which Ironic has no other account.
 func causeOf(message string) metal3.ErrorCause {
+	meaning, _ := failure.Of(message)
 	switch {
+	case meaning.RefusesUser():
+		return metal3.BMCRefuses
+	case meaning.MayRefuseUser():
+		return metal3.BMCSilentOrRefuses
 	case ironic.SaysBMCIsSilent(message):
 		return metal3.BMCSilent
 	case ironic.SaysInterrupted(message):
@@ -45,19 +51,19 @@ func countedError(kind metal3.ErrorType, message string) *hostError {
 	return err
 }
 
-// setError records the host's error, or that it has none if failure is nil. The error is counted if it
+// setError records the host's error, or that it has none if shown is nil. The error is counted if it
 // differs from the recorded one, or if it occurs again after another attempt, which is what again tells.
-func setError(status *metal3.BareMetalHostStatus, failure *hostError, again bool) {
+func setError(status *metal3.BareMetalHostStatus, shown *hostError, again bool) {
 	recorded := status.Record.Error
-	if failure != nil {
-		isNew := recorded == nil || *recorded != failure.HostError
-		if isNew && !failure.isHold || again && !failure.isCounted {
+	if shown != nil {
+		isNew := recorded == nil || *recorded != shown.HostError
+		if isNew && !shown.isHold || again && !shown.isCounted {
 			status.ErrorCount++
-			if failure.isOfMachine {
+			if shown.isOfMachine {
 				status.Record.MachineErrors++
 			}
 		}
-		status.Record.Error = &failure.HostError
+		status.Record.Error = &shown.HostError
 		return
 	}
 	if recorded != nil {
@@ -143,16 +149,16 @@ func holdError(status *metal3.BareMetalHostStatus) *hostError {
 // stepError returns the error of a step that failed without the node showing it: a request that Ironic
 // refused, a missing Secret with user data, a deployment that failed and was undone.
 func stepError(status *metal3.BareMetalHostStatus) *hostError {
-	failure := status.Record.Failure
+	failed := status.Record.Failure
 	switch {
-	case failure == nil:
+	case failed == nil:
 		return nil
-	case failure.Cause != "":
-		err := countedError(errorTypeInState(status.Provisioning.State), failure.Message)
-		err.isOfMachine = failure.Cause != metal3.RequestFailed
+	case failed.Cause != "":
+		err := countedError(errorTypeInState(status.Provisioning.State), failed.Message)
+		err.isOfMachine = failed.Cause != metal3.RequestFailed
 		return err
 	}
-	err := countedError(failure.Type, failure.Message)
+	err := countedError(failed.Type, failed.Message)
 	err.isOfMachine = true
 	return err
 }

@@ -16,6 +16,10 @@ import (
 // Operator has it.
 const maxBackoffExponent = 9
 
+// maxDoublings makes the longest pause between two tries of a user whom the BMC may be refusing 17 to 21 minutes, longer than BMCs
+// lock an account.
+const maxDoublings = 6
+
 // interruptedDelay is in place of the minute for what a restart of Ironic broke off.
 const interruptedDelay = 2 * time.Second
 
@@ -191,26 +195,36 @@ func rebootAnnotations(host *metal3.BareMetalHost) map[string]string {
 // after as many times two seconds: an Ironic that ends again and again is not to be
 // driven on.
 func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
+	n := max(status.ErrorCount, status.ProvisioningFailCount, 1)
 	if mayBeSilentBMC(status) || lifecycle.IsRequestFailing(status) {
-		return retryDelay + rand.N(retryDelay/4)
+		delay := retryDelay
+		if hasCause(status, metal3.BMCSilentOrRefuses) && !hasAcceptedUser(status) {
+			delay <<= min(n-1, maxDoublings)
+		}
+		return delay + rand.N(delay/4)
 	}
 	unit := time.Minute
 	if hasCause(status, metal3.Interrupted) && !hasUpdatedFirmware(status) {
 		unit = interruptedDelay
 	}
-	n := min(max(status.ErrorCount, status.ProvisioningFailCount, 1), maxBackoffExponent)
-	delay := unit << n
+	delay := unit << min(n, maxBackoffExponent)
 	return delay - rand.N(delay/2)
+}
+
+// hasAcceptedUser reports whether the BMC has once accepted the credentials that Ironic was told last.
+func hasAcceptedUser(status *metal3.BareMetalHostStatus) bool {
+	return status.GoodCredentials.Reference != nil && equality.Semantic.DeepEqual(status.GoodCredentials, status.TriedCredentials)
 }
 
 // mayBeSilentBMC reports whether the host's error may be that of a BMC that does not
 // answer.
 func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
-	if hasUpdatedFirmware(status) {
+	if hasUpdatedFirmware(status) || hasCause(status, metal3.BMCRefuses) {
 		return false
 	}
 	failed := lifecycle.ErrorType(status)
-	return failed == metal3.RegistrationError || failed == metal3.ProvisionedRegistrationError || hasCause(status, metal3.BMCSilent)
+	return failed == metal3.RegistrationError || failed == metal3.ProvisionedRegistrationError ||
+		hasCause(status, metal3.BMCSilent) || hasCause(status, metal3.BMCSilentOrRefuses)
 }
 
 // hasUpdatedFirmware reports whether an update of firmware has failed. It is not repeated every few

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -27,6 +28,7 @@ func TestBackoff(t *testing.T) {
 		{metal3.RegistrationError, "no", 9, 16 * time.Second, 20 * time.Second},
 		{metal3.InspectionError, "Redfish connection failed for node n: Unable to connect to http://192.0.2.1. Error: timed out", 9, 16 * time.Second, 20 * time.Second},
 		{metal3.PowerManagementError, "Failed to change power state to 'power on'. Error: IPMI call failed: power on.", 3, 16 * time.Second, 20 * time.Second},
+		{metal3.RegistrationError, "Failed to get power state for node n. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401", 4, 8 * time.Minute, 16 * time.Minute},
 		{metal3.ProvisioningError, "The deploying state can't be resumed by conductor conductor-0. Moving to fail state.", 1, 2 * time.Second, 4 * time.Second},
 		{metal3.PreparationError, "Operation was aborted due to conductor take over", 3, 8 * time.Second, 16 * time.Second},
 		{metal3.RegistrationError, "The verifying state can't be resumed by conductor conductor-0. Moving to fail state.", 9, 16 * time.Second, 20 * time.Second},
@@ -34,12 +36,39 @@ func TestBackoff(t *testing.T) {
 	} {
 		host := newHost(withError(tt.kind, tt.message, tt.count))
 		host.Status.LastUpdated = nil
+		host.Status.TriedCredentials = metal3.CredentialsStatus{Reference: &corev1.SecretReference{Name: "bmc"}, Version: "7"}
+		host.Status.GoodCredentials = host.Status.TriedCredentials
 		b := &backoff{}
 		if got, mended := b.hold(host, secretVersions("7"), now); got < tt.min || got > tt.max || mended {
 			t.Errorf("%s %q, the %d. in a row: %s, want %s to %s; mended: %t", tt.kind, tt.message, tt.count, got, tt.min, tt.max, mended)
 		}
 		if got, mended := b.hold(host, secretVersions("7"), now.Add(tt.max)); got != 0 || mended {
 			t.Errorf("%s: still held after %s: %s; mended: %t", tt.kind, tt.max, got, mended)
+		}
+	}
+}
+
+// ipmitool's words for a BMC that refuses and for one that is silent are the same to us. Where the BMC has never accepted the user, it is
+// asked less and less often, so that no account stays locked; a BMC that has, is asked as often as any that is silent.
+func TestBackoffOfIPMI(t *testing.T) {
+	const message = "Failed to get power state for node n. Error: IPMI call failed: power status."
+	accepted := metal3.CredentialsStatus{Reference: &corev1.SecretReference{Name: "bmc", Namespace: "metal3"}, Version: "7"}
+	for _, tt := range []struct {
+		good     metal3.CredentialsStatus
+		count    int
+		min, max time.Duration
+	}{
+		{metal3.CredentialsStatus{}, 1, 16 * time.Second, 20 * time.Second},
+		{metal3.CredentialsStatus{}, 3, 64 * time.Second, 80 * time.Second},
+		{metal3.CredentialsStatus{}, 7, 1024 * time.Second, 1280 * time.Second},
+		{metal3.CredentialsStatus{}, 700, 1024 * time.Second, 1280 * time.Second},
+		{metal3.CredentialsStatus{Reference: accepted.Reference, Version: "6"}, 3, 64 * time.Second, 80 * time.Second},
+		{accepted, 7, 16 * time.Second, 20 * time.Second},
+	} {
+		host := newHost(withError(metal3.RegistrationError, message, tt.count))
+		host.Status.LastUpdated, host.Status.TriedCredentials, host.Status.GoodCredentials = nil, accepted, tt.good
+		if got, _ := (&backoff{}).hold(host, secretVersions("7"), now); got < tt.min || got > tt.max {
+			t.Errorf("accepted %+v, the %d. in a row: %s, want %s to %s", tt.good, tt.count, got, tt.min, tt.max)
 		}
 	}
 }

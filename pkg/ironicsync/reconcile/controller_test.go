@@ -327,13 +327,20 @@ func TestSecretMended(t *testing.T) {
 	})
 }
 
+// redfishHost is the first host, at a BMC that speaks Redfish.
+func redfishHost() *metal3.BareMetalHost {
+	host := enrolled(0)
+	host.Spec.BMC.Address = "redfish://192.168.111.1/redfish/v1/Systems/1"
+	return host
+}
+
 // TestSilentBMC: a BMC that comes back is found within half a minute, and is not
 // hammered until then.
 func TestSilentBMC(t *testing.T) {
 	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
 		w.sim.BMC(0).SetDead(true)
 		w.secret("secret")
-		w.hosts.Add(enrolled(0))
+		w.hosts.Add(redfishHost())
 		w.after(5*time.Second, "the error is shown", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
 		tries := w.sim.Count("manage")
 		time.Sleep(10 * time.Minute)
@@ -348,6 +355,36 @@ func TestSilentBMC(t *testing.T) {
 		w.sim.BMC(0).SetDead(false)
 		t.Logf("registered %s after the BMC is back", w.after(30*time.Second, "registered", w.registered))
 	})
+}
+
+// TestRefusedUser: a BMC that refuses its user, or may do so, is asked less and less often, because BMCs lock accounts. A corrected Secret
+// is tried at once.
+func TestRefusedUser(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host *metal3.BareMetalHost
+		most int // tries in the second hour
+	}{
+		"Redfish": {redfishHost(), 2},
+		"IPMI":    {enrolled(0), 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+				w.secret("wrong")
+				w.hosts.Add(tt.host)
+				w.after(5*time.Second, "the error is shown", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
+				time.Sleep(time.Hour)
+				first := w.sim.Count("manage")
+				time.Sleep(time.Hour)
+				second := w.sim.Count("manage") - first
+				t.Logf("%d tries in the first hour, %d in the second", first, second)
+				if first > 12 || second > tt.most {
+					t.Errorf("%d tries in the first hour, %d in the second", first, second)
+				}
+				w.secret("secret")
+				w.after(5*time.Second, "registered", w.registered)
+			})
+		})
+	}
 }
 
 // TestDeleteWithoutIronic: a host goes once its node is gone, however long Ironic

@@ -404,7 +404,9 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 			n.ProvisionState, n.TargetProvisionState = way[1], ""
 			now := time.Now()
 			switch {
-			case way[0] == ironic.Verifying && (f.silent || f.mute[address] || !f.takesPassword(f.registrations[id].DriverInfo)):
+			case way[0] == ironic.Verifying && (f.silent || f.mute[address]):
+				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: Redfish connection failed for node "+id+": Unable to connect to https://192.0.2.1. Error: timed out"
+			case way[0] == ironic.Verifying && !f.takesPassword(f.registrations[id].DriverInfo):
 				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: IPMI call failed: power status."
 			case way[0] == ironic.Verifying && n.PowerState == "":
 				n.PowerState = ironic.PowerOff

@@ -246,6 +246,10 @@ type ErrorCause string
 const (
 	// BMCSilent means that the BMC may not have answered.
 	BMCSilent ErrorCause = "BMCSilent"
+	// BMCRefuses means that the BMC answered, and refused its user.
+	BMCRefuses ErrorCause = "BMCRefuses"
+	// BMCSilentOrRefuses means that the BMC has not answered or has refused its user, and that Ironic does not say which.
+	BMCSilentOrRefuses ErrorCause = "BMCSilentOrRefuses"
 	// Interrupted means that the conductor ended while it worked on the node.
 	Interrupted ErrorCause = "Interrupted"
 )
