@@ -135,7 +135,7 @@ func (o *operatorProgram) start() {
 	o.t.Helper()
 	o.cmd = exec.CommandContext(o.t.Context(), o.path, "--namespace="+o.ns, "--dev", "--metrics-addr=0", "--health-addr=0", "--webhook-port=0")
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kube.Admin.Kubeconfig, "IRONIC_ENDPOINT="+o.ironic+"/v1/",
-		"DEPLOY_KERNEL_URL="+testbed.UnusedKernelURL, "DEPLOY_RAMDISK_URL="+testbed.UnusedRamdiskURL)
+		"DEPLOY_KERNEL_URL="+testbed.UnusedKernelURL, "DEPLOY_RAMDISK_URL="+testbed.UnusedRamdiskURL, "PROVISIONING_LIMIT=100")
 	o.cmd.Stdout, o.cmd.Stderr = &o.log, &o.log
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := o.cmd.Start(); err != nil {
