@@ -104,7 +104,7 @@ func (p *player) addOthers(t *testing.T, seen outcome) {
 	}
 }
 
-// events are the reasons of the events about the host.
+// events are the reasons of the events about the host, without their types: the operator tells errors as normal events.
 func (p *player) events(ctx context.Context) (reasons []string) {
 	list, err := p.core.CoreV1().Events(p.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *player) events(ctx context.Context) (reasons []string) {
 	}
 	for _, event := range list.Items {
 		if event.InvolvedObject.Kind == "BareMetalHost" {
-			reasons = append(reasons, event.Type+" "+event.Reason)
+			reasons = append(reasons, event.Reason)
 		}
 	}
 	return reasons

@@ -247,8 +247,6 @@ func (p *player) take(t *testing.T, number int, step lifeStep) {
 	switch {
 	case number == 0:
 		_, err = p.hosts.Create(ctx, patched(t, p.host, step.patch), metav1.CreateOptions{})
-	case step.remove:
-		err = p.hosts.Delete(ctx, p.host.Name, metav1.DeleteOptions{})
 	case step.act != nil:
 		err = step.act(ctx, p)
 	default:
@@ -264,7 +262,7 @@ func (p *player) take(t *testing.T, number int, step lifeStep) {
 func (p *player) await(t *testing.T, ctx context.Context, number int, step lifeStep) {
 	for {
 		host, err := p.hosts.Get(ctx, p.host.Name, metav1.GetOptions{})
-		if step.remove && apierrors.IsNotFound(err) || err == nil && !step.remove && p.isAs(ctx, host, step) {
+		if step.gone && apierrors.IsNotFound(err) || err == nil && !step.gone && p.isAs(ctx, host, step) {
 			return
 		}
 		select {
