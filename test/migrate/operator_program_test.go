@@ -127,13 +127,18 @@ type operatorProgram struct {
 	path   string
 	ns     string // that it watches; empty for all
 	ironic string // URL
+	claims bool   // it cares for HostClaims
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 }
 
 func (o *operatorProgram) start() {
 	o.t.Helper()
-	o.cmd = exec.CommandContext(o.t.Context(), o.path, "--namespace="+o.ns, "--dev", "--metrics-addr=0", "--health-addr=0", "--webhook-port=0")
+	args := []string{"--namespace=" + o.ns, "--dev", "--metrics-addr=0", "--health-addr=0", "--webhook-port=0"}
+	if o.claims {
+		args = append(args, "--hostclaims")
+	}
+	o.cmd = exec.CommandContext(o.t.Context(), o.path, args...)
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kube.Admin.Kubeconfig, "IRONIC_ENDPOINT="+o.ironic+"/v1/",
 		"DEPLOY_KERNEL_URL="+testbed.UnusedKernelURL, "DEPLOY_RAMDISK_URL="+testbed.UnusedRamdiskURL, "PROVISIONING_LIMIT=100")
 	o.cmd.Stdout, o.cmd.Stderr = &o.log, &o.log

@@ -15,6 +15,7 @@ import (
 type life struct {
 	address string // of its BMC, with %d for the port; that of an IPMI BMC if it is empty
 	isOn    bool   // the machine is on before it is enrolled
+	claims  bool   // there are HostClaims
 	steps   []lifeStep
 	differs map[string]string // beginnings of paths that differ in this life, and why
 }

@@ -89,6 +89,11 @@ func (p *player) addOthers(t *testing.T, seen outcome) {
 			seen.add(t, p, "hostfirmwarecomponents."+o.Name, o)
 		}
 	}
+	if list, err := client.HostClaims(p.ns).List(ctx, all); err == nil {
+		for _, o := range list.Items {
+			seen.add(t, p, "hostclaims."+o.Name, o)
+		}
+	}
 	if list, err := client.DataImages(p.ns).List(ctx, all); err == nil {
 		for _, o := range list.Items {
 			seen.add(t, p, "dataimages."+o.Name, o)
