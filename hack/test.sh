@@ -28,7 +28,7 @@ done
 
 results=${RESULTS:-$(mktemp -d)}
 mkdir -p "$results"
-rm -f "$results"/*.provided # of an earlier run with other code
+rm -f "$results"/*.{provided,json,out,times,ended} "$results/remarks" # of an earlier run, maybe with other code
 [ -n "${RESULTS-}" ] || trap 'rm -rf "$results"' EXIT
 # Commands in the background ignore Ctrl-C.
 trap 'trap "" TERM; kill -TERM 0; exit 130' INT TERM
