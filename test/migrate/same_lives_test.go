@@ -114,9 +114,8 @@ func both(a, b map[string]string) map[string]string {
 	return all
 }
 
-// lives are those that are compared. These are not, because one of the two does not do them. The operator does nothing for a reboot
-// annotation of an available host, takes a host for ever to inspect that was external, and accepts spec.firmware and secure boot by IPMI.
-// It tells nobody that a Secret with user data is missing, that cleaning has failed before a deployment, and that a BMC is silent. (Its
+// lives are those that are compared. These are not, because one of the two does not do them. The operator takes for ever to inspect a
+// host that was external, and accepts spec.firmware and secure boot by IPMI. It tells nobody that a Secret with user data is missing, that cleaning has failed before a deployment, and that a BMC is silent. (Its
 // webhooks, which do not run here, refuse another BMC and another boot MAC address, as this server does.)
 var lives = map[string]life{
 	"enrol":                      {steps: []lifeStep{{then: available}}},
@@ -160,6 +159,7 @@ var lives = map[string]life{
 	"detached and deleted":      {differs: map[string]string{"states": "it goes at once"}, steps: []lifeStep{{patch: imagePatch, then: provisioned}, {patch: detach, then: detached}, {act: deleteHost, gone: true}}},
 	"reboot":                    {steps: []lifeStep{{patch: imagePatch, then: provisioned}, {patch: `{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"hard\"}"}}}`, then: without("reboot.metal3.io", provisioned)}}},
 	"soft reboot":               {steps: []lifeStep{{patch: imagePatch, then: provisioned}, {patch: `{"metadata":{"annotations":{"reboot.metal3.io":""}}}`, then: without("reboot.metal3.io", provisioned)}}},
+	"reboot of available":       {steps: []lifeStep{{then: available}, {patch: `{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"hard\"}"}}}`, then: available}}},
 	"reboot held": {steps: []lifeStep{
 		{patch: imagePatch, then: provisioned},
 		{patch: `{"metadata":{"annotations":{"reboot.metal3.io/capm3":"{\"mode\":\"hard\"}"}}}`, then: func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn }},

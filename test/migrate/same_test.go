@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -68,11 +70,8 @@ func operatorSide(t *testing.T, program, definitions string) *side {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", definitions)
 	kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "-f", definitions)
 	ironic := ironicOfSide(t)
-	content, err := os.ReadFile(definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hasClaims := strings.Contains(string(content), "hostclaims.metal3.io")
+	flags, _ := exec.CommandContext(t.Context(), program, "--help").CombinedOutput() // it ends with an error
+	hasClaims := strings.Contains(string(flags), "-hostclaims")
 	o := &operatorProgram{t: t, path: program, ironic: ironic.URL(), claims: hasClaims}
 	o.start()
 	return &side{name: "operator", metal3: s.Metal3, core: s.Core, ironic: ironic, hasClaims: hasClaims}
@@ -169,18 +168,11 @@ func (p *pair) compare(t *testing.T) {
 type player struct {
 	*side
 	ns     string
-	hosts  hostClient
+	hosts  typed.BareMetalHostInterface
 	host   *metal3.BareMetalHost
 	mu     sync.Mutex
 	states []string // in which it was seen
 	node   string   // the UUID of its last node
-}
-
-type hostClient interface {
-	Create(context.Context, *metal3.BareMetalHost, metav1.CreateOptions) (*metal3.BareMetalHost, error)
-	Get(context.Context, string, metav1.GetOptions) (*metal3.BareMetalHost, error)
-	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*metal3.BareMetalHost, error)
-	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
 func newPlayer(t *testing.T, side *side, number int, life life) *player {
