@@ -20,6 +20,10 @@ const maxBackoffExponent = 9
 // lock an account.
 const maxDoublings = 6
 
+// maxRefusedExponent makes the longest pause after a BMC has refused its user 2^4 minutes. The refusal may end without a change that this
+// server sees: the password was corrected at the BMC, or the directory answers again that all BMCs of a site ask.
+const maxRefusedExponent = 4
+
 // interruptedDelay is in place of the minute for what a restart of Ironic broke off.
 const interruptedDelay = 2 * time.Second
 
@@ -203,11 +207,15 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 		}
 		return delay + rand.N(delay/4)
 	}
-	unit := time.Minute
-	if hasCause(status, metal3.Interrupted) && !hasUpdatedFirmware(status) {
+	unit, longest := time.Minute, maxBackoffExponent
+	switch {
+	case hasUpdatedFirmware(status):
+	case hasCause(status, metal3.Interrupted):
 		unit = interruptedDelay
+	case hasCause(status, metal3.BMCRefuses):
+		longest = maxRefusedExponent
 	}
-	delay := unit << min(n, maxBackoffExponent)
+	delay := unit << min(n, longest)
 	return delay - rand.N(delay/2)
 }
 

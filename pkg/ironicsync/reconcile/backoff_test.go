@@ -29,6 +29,7 @@ func TestBackoff(t *testing.T) {
 		{metal3.InspectionError, "Redfish connection failed for node n: Unable to connect to http://192.0.2.1. Error: timed out", 9, 16 * time.Second, 20 * time.Second},
 		{metal3.PowerManagementError, "Failed to change power state to 'power on'. Error: IPMI call failed: power on.", 3, 16 * time.Second, 20 * time.Second},
 		{metal3.RegistrationError, "Failed to get power state for node n. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401", 4, 8 * time.Minute, 16 * time.Minute},
+		{metal3.RegistrationError, "Failed to get power state for node n. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401", 400, 8 * time.Minute, 16 * time.Minute},
 		{metal3.ProvisioningError, "The deploying state can't be resumed by conductor conductor-0. Moving to fail state.", 1, 2 * time.Second, 4 * time.Second},
 		{metal3.PreparationError, "Operation was aborted due to conductor take over", 3, 8 * time.Second, 16 * time.Second},
 		{metal3.RegistrationError, "The verifying state can't be resumed by conductor conductor-0. Moving to fail state.", 9, 16 * time.Second, 20 * time.Second},

@@ -364,7 +364,7 @@ func TestRefusedUser(t *testing.T) {
 		host *metal3.BareMetalHost
 		most int // tries in the second hour
 	}{
-		"Redfish": {redfishHost(), 2},
+		"Redfish": {redfishHost(), 8},
 		"IPMI":    {enrolled(0), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
