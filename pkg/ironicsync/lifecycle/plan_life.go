@@ -280,7 +280,7 @@ func nextOfOthersDeployment(s Situation) Step {
 		}
 		return Step{Do: Wait}
 	case ironic.Manageable, ironic.Available:
-		if isNew(host) {
+		if isNew(host) || isUninspected(host) {
 			return setState(metal3.StateRegistering)
 		}
 		return setState(metal3.StateAvailable)
@@ -298,9 +298,16 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isNew reports whether the host was never prepared, so that anything on its machine dates from
-// before. (The machine of a host that has been available may be in use by an operator.)
+// isNew reports whether the host was never prepared, and nothing that it runs was taken over, so that anything on its machine dates
+// from before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
+
+// isUninspected reports whether an inspection is due that never was. Nobody has to have inspected the machine of a host that was taken
+// over.
+func isUninspected(host *metal3.BareMetalHost) bool {
+	status := &host.Status
+	return status.HardwareDetails == nil && status.OperationHistory.Inspect.End.IsZero() && !host.InspectionDisabled()
+}
 
 // nextOfDeployed returns the next step for a host that runs something.
 func nextOfDeployed(s Situation) Step {

@@ -63,7 +63,9 @@ var resting = map[string][]hostOption{
 	"provisioning": {withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")},
 	"cancelled":    {withState(metal3.StateProvisioning), attempting("http://images/a")},
 	// What an operator had deployed in Ironic, past us.
-	"foreign": {prepared, withState(metal3.StateProvisioning)},
+	"foreign": {prepared, inspectedOnce, withState(metal3.StateProvisioning)},
+	// The same, and it is prepared without an inspection.
+	"adopted": {adoptedOnce, withState(metal3.StateProvisioning)},
 	// The same on the node that a new host was found to have.
 	"found": {withState(metal3.StateProvisioning)},
 	// The same, and then undeployed.
@@ -71,38 +73,38 @@ var resting = map[string][]hostOption{
 }
 
 const restingTable = `
-                 available        wanted           ready            provisioning     cancelled        foreign          found         undone
-no node          CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode    CreateNode
-enroll           Register         Register         Register         Register         Register         Register         Register      Register
-verifying        Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-manageable       Wait             =provisioning    =provisioning    provide          =available       =available       =registering  =registering
-available        Wait             =provisioning    =provisioning    Deploy           =available       =available       =registering  =registering
-active           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-deploying        Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
-wait call-back   Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
-deploy failed    Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait          Wait
-deploy hold      Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
-deleting         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
-error            Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait          Wait
-cleaning         Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-clean wait       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-clean failed     Wait             Wait             Wait             manage           manage           manage           manage        manage
-clean hold       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-inspecting       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-inspect wait     Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-inspect failed   Wait             Wait             Wait             manage           manage           manage           manage        manage
-adopting         Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-adopt failed     manage           manage           manage           manage           manage           manage           manage        manage
-rescue           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-rescuing         =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-rescue wait      =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-rescue failed    =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-unrescuing       =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-unrescue failed  =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-servicing        =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-service wait     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-service failed   =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
-service hold     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+                 available        wanted           ready            provisioning     cancelled        foreign          adopted          found         undone
+no node          CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode    CreateNode
+enroll           Register         Register         Register         Register         Register         Register         Register         Register      Register
+verifying        Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+manageable       Wait             =provisioning    =provisioning    provide          =available       =available       =registering     =registering  =registering
+available        Wait             =provisioning    =provisioning    Deploy           =available       =available       =registering     =registering  =registering
+active           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+deploying        Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait             Wait          Wait
+wait call-back   Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait             Wait          Wait
+deploy failed    Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait             Wait          Wait
+deploy hold      Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait             Wait          Wait
+deleting         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait             Wait          Wait
+error            Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait             Wait          Wait
+cleaning         Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+clean wait       Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+clean failed     Wait             Wait             Wait             manage           manage           manage           manage           manage        manage
+clean hold       Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspecting       Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspect wait     Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspect failed   Wait             Wait             Wait             manage           manage           manage           manage           manage        manage
+adopting         Wait             Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+adopt failed     manage           manage           manage           manage           manage           manage           manage           manage        manage
+rescue           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescuing         =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescue wait      =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescue failed    =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+unrescuing       =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+unrescue failed  =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+servicing        =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service wait     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service failed   =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service hold     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
 `
 
 // leaving are hosts that run something, and those that do so no longer. The last two

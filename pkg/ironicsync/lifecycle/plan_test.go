@@ -88,6 +88,16 @@ func prepared(h *metal3.BareMetalHost) {
 	enter(h, nil, Step{Do: SetState, State: metal3.StateAvailable}, now)
 }
 
+func inspectedOnce(h *metal3.BareMetalHost) {
+	h.Status.OperationHistory.Inspect = metal3.OperationMetric{Start: WholeSeconds(now), End: WholeSeconds(now)}
+}
+
+// adoptedOnce is a host that somebody else had deployed when its BMC was registered.
+func adoptedOnce(h *metal3.BareMetalHost) {
+	enter(h, nil, Step{Do: SetState, State: metal3.StateRegistering}, now)
+	enter(h, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateProvisioned}, now)
+}
+
 func wantsImage(url string) hostOption {
 	return func(h *metal3.BareMetalHost) { h.Spec.Image = &metal3.Image{URL: url, Checksum: url + ".sha256sum"} }
 }
