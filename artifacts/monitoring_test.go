@@ -248,6 +248,7 @@ var alertTests = []struct {
 	{"Metal3IronicSlow", []string{requests("2.5", "0+10x10 100+9x50"), requests("5", "0+10x60"), requests("+Inf", "0+10x60")}, []string{"10m", "20m"}, "40m"},
 	{"Metal3ChangesDelayed", []string{`metal3_ironic_change_delay_seconds_bucket{namespace="m",le="15"} 0+10x10 100x50`,
 		`metal3_ironic_change_delay_seconds_bucket{namespace="m",le="30"} 0+10x60`, `metal3_ironic_change_delay_seconds_bucket{namespace="m",le="+Inf"} 0+10x60`}, []string{"10m", "20m"}, "40m"},
+	{"Metal3NodesUnreadable", []string{`metal3_ironic_unreadable_nodes{namespace="m"} 0x5 1x100`}, []string{"5m", "14m"}, "16m"},
 	{"Metal3ClocksDiffer", []string{`metal3_ironic_feed_misses_total{namespace="m"} 0x10 1x100`}, []string{"10m", "80m"}, "12m"},
 	{"Metal3HostsInError", []string{inError("power management error", "0x5 1 0 1x60")}, []string{"5m", "20m", "35m"}, "40m"},
 	{"Metal3ManyRegistrationErrors", []string{inError("registration error", "1x5 8x30"), hosts("available", "OK", "30x60")}, []string{"5m", "12m"}, "20m"},

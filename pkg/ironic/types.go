@@ -146,6 +146,9 @@ type Node struct {
 	// UpdatedAt is set only where the detailed form was read (ChangedSince):
 	// Ironic cannot return it in a field list.
 	UpdatedAt *time.Time `json:"updated_at"`
+	// Unreadable is why Ironic cannot show the node, such as "HTTP 500"; empty if it can. Of such a node, only the UUID is known and, if
+	// Driver is not empty, the Name, Marks and Address.
+	Unreadable string `json:"-"`
 	// AnsweredAt is what Ironic's clock said when it answered, in whole seconds
 	// (the Date header); zero when it did not say. The times above are compared
 	// with this one and never with our clock.

@@ -252,5 +252,5 @@ func (s *Sim) resolve(ident string) (*entry, *node, error) {
 	if e == nil {
 		return nil, nil, errNodeNotFound(ident)
 	}
-	return e, n, nil
+	return e, n, s.faults.read(n)
 }

@@ -3,6 +3,7 @@ package ironicsim
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,18 @@ type Faults struct {
 	// after they were read from the database: a real Ironic takes most of the time
 	// of a list to encode it, and what it then sends is as old as that.
 	LatencyPerNode time.Duration
+	// Unreadable are the UUIDs of nodes whose driver_internal_info is cut off in the database. Ironic reads that column
+	// of the node in a path and of a marker, and in a list if it is asked for it.
+	Unreadable []string
+}
+
+// read fails if one of the nodes cannot be read from the database as a whole.
+func (f *faultSwitch) read(nodes ...*node) error {
+	unreadable := f.get().Unreadable
+	if !slices.ContainsFunc(nodes, func(n *node) bool { return slices.Contains(unreadable, n.UUID) }) {
+		return nil
+	}
+	return fault(http.StatusInternalServerError, "Unterminated string starting at: line 1 column 2 (char 1)")
 }
 
 type faultSwitch struct {

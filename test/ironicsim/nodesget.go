@@ -3,6 +3,7 @@ package ironicsim
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -109,6 +110,11 @@ func (s *Sim) sendNodes(c *call, q *nodeQuery, page nodePage) error {
 	}
 	b := make([]byte, 0, 512+len(nodes)*size)
 	b = append(b, `{"nodes":[`...)
+	if page.fields == nil || slices.Contains(page.fields, "driver_internal_info") {
+		if err := s.faults.read(nodes...); err != nil {
+			return err
+		}
+	}
 	for i, n := range nodes {
 		if i > 0 {
 			b = append(b, ',')

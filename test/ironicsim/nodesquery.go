@@ -55,6 +55,10 @@ func (s *Sim) queryNodes(q *nodeQuery) ([]*node, error) {
 			return nil, errNodeNotFound(q.marker)
 		}
 		after = e.n
+		if err := s.faults.read(after); err != nil {
+			s.mu.RUnlock()
+			return nil, err
+		}
 	}
 	sorted := q.sortKey == "id" && q.sortDir == "asc"
 	from := 0

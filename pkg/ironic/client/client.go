@@ -43,6 +43,7 @@ type Client struct {
 	slots     [classes]*slots
 	// features are what was negotiated; nil when Ironic has to be asked again.
 	features atomic.Pointer[ironic.Features]
+	damaged  damaged
 }
 
 // New makes a client. It reads the files of the configuration, but does not use

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,6 +25,8 @@ type Nodes struct {
 	// conductor of a node lags behind it.
 	Clock time.Duration
 	Lag   map[string]time.Duration
+	// Unreadable are the nodes that Ironic cannot show; see ironic.Node.Unreadable.
+	Unreadable map[string]bool
 	// Held, when not nil, holds back the requests that arrive from now on.
 	Held chan struct{}
 	Err  error
@@ -119,9 +122,13 @@ func (f *Nodes) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
 	f.Mu.Lock()
 	f.gets++
 	node, ok := f.ByID[id]
+	unreadable := f.Unreadable[id]
 	f.Mu.Unlock()
 	if err := f.Wait(ctx, f.Single); err != nil {
 		return nil, err
+	}
+	if unreadable {
+		return nil, &ironic.APIError{Status: 500, Op: "get node " + id}
 	}
 	if !ok {
 		return nil, &ironic.APIError{Status: 404, Message: "Node " + id + " could not be found.", Op: "get node " + id}
@@ -136,12 +143,20 @@ func (f *Nodes) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 	nodes := slices.Collect(maps.Values(f.ByID))
 	for i := range nodes {
 		nodes[i].UpdatedAt = nil // Ironic has no such field in a field list
+		f.hide(&nodes[i])
 	}
 	f.Mu.Unlock()
 	if err := f.Wait(ctx, f.Bulk); err != nil {
 		return nil, err
 	}
 	return nodes, nil
+}
+
+// hide leaves of an unreadable node what Ironic shows all the same. f.Mu is held.
+func (f *Nodes) hide(node *ironic.Node) {
+	if f.Unreadable[node.UUID] {
+		*node = ironic.Node{UUID: node.UUID, Name: node.Name, Driver: cmp.Or(node.Driver, "ipmi"), Address: node.Address, Marks: node.Marks, Unreadable: "HTTP 500"}
+	}
 }
 
 // ChangedSince answers as Ironic does, in pages that are large enough.
@@ -162,6 +177,9 @@ func (f *Nodes) ChangedSince(ctx context.Context, since time.Time, _ int) (*iron
 		}
 	}
 	slices.SortFunc(changes.Nodes, func(a, b ironic.Node) int { return b.UpdatedAt.Compare(*a.UpdatedAt) })
+	for i := range changes.Nodes {
+		f.hide(&changes.Nodes[i])
+	}
 	f.Mu.Unlock()
 	if err := f.Wait(ctx, f.Single); err != nil {
 		return nil, err

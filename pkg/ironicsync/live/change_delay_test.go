@@ -27,18 +27,23 @@ func changeDelays(t *testing.T) (count uint64, sum float64) {
 }
 
 // waitingReads returns how many reads wait for an observation.
-func waitingReads(t *testing.T) float64 {
+func waitingReads(t *testing.T) float64 { return gaugeOf(t, "metal3_ironic_waiting_reads") }
+
+// unreadableNodes returns how many nodes Ironic cannot show.
+func unreadableNodes(t *testing.T) float64 { return gaugeOf(t, "metal3_ironic_unreadable_nodes") }
+
+func gaugeOf(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() == "metal3_ironic_waiting_reads" {
+		if family.GetName() == name {
 			return family.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	t.Fatal("there is no metal3_ironic_waiting_reads")
+	t.Fatal("there is no " + name)
 	return 0
 }
 

@@ -25,15 +25,15 @@ func (e *StaleError) Error() string {
 		since = "as of " + e.Observed.UTC().Format(time.RFC3339)
 	}
 	reason := e.Cause.Error()
-	if isFromIronic(e.Cause) {
+	if IsFromIronic(e.Cause) {
 		reason = "Ironic: " + ironic.ReasonOf(e.Cause)
 	}
 	return fmt.Sprintf("live status is not available, %s; status is %s", reason, since)
 }
 
-// isFromIronic reports whether an error is a failure of Ironic, and not, for example, one of
+// IsFromIronic reports whether an error is a failure of Ironic, and not, for example, one of
 // writing to etcd.
-func isFromIronic(err error) bool {
+func IsFromIronic(err error) bool {
 	var answer *ironic.APIError
 	return ironic.IsUnavailable(err) || errors.As(err, &answer)
 }
@@ -41,7 +41,7 @@ func isFromIronic(err error) bool {
 // Silence tells why Ironic could not be asked, and when it was last observed (zero if this process never has). ok is false if the
 // cause is not Ironic's.
 func (e *StaleError) Silence() (reason string, observed time.Time, ok bool) {
-	if !isFromIronic(e.Cause) {
+	if !IsFromIronic(e.Cause) {
 		return "", time.Time{}, false
 	}
 	return ironic.ReasonOf(e.Cause), e.Observed, true

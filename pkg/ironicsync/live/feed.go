@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -69,6 +70,8 @@ func (r *Refresher) readFeed(ctx context.Context) error {
 		switch {
 		case host.Status.Record.IsLater():
 			dues = append(dues, dueHost{host: host}) // of which nothing is read
+		case node != nil && node.Unreadable != "":
+			dues = append(dues, dueHost{host: host, unreadable: node.Unreadable})
 		case node != nil && delivered[node.UUID] && candidate.KnownBefore:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
 		case node != nil && r.isAsRecorded(host, node, answered):
@@ -120,6 +123,7 @@ func (r *Refresher) sweep() error {
 	// A sweep that has been superseded by a later one records what that one has read, as far as nobody has yet: its
 	// readers are told that all of it is recorded.
 	missed, _ := r.index.ApplySweep(sweep, nodes, r.clock.Now())
+	r.reportUnreadable(ctx)
 	if missed > 0 {
 		feedMisses.WithLabelValues(r.ironic).Add(float64(missed))
 		klog.FromContext(ctx).Info("Changes were not in Ironic's feed of changes, as the clocks of its conductors differ; it is read further back from now on",
@@ -128,9 +132,29 @@ func (r *Refresher) sweep() error {
 	var dues []dueHost
 	for _, candidate := range r.index.DueInSweep(sweep) {
 		node, generation := r.index.NodeOf(candidate.Host)
-		dues = append(dues, dueHost{host: candidate.Host, node: node, generation: generation, readNode: !candidate.KnownBefore})
+		due := dueHost{host: candidate.Host, node: node, generation: generation, readNode: !candidate.KnownBefore}
+		if node != nil {
+			due.unreadable = node.Unreadable
+		}
+		dues = append(dues, due)
 	}
 	return r.observedAll(began, r.observeMany(ctx, dues, began))
+}
+
+// reportUnreadable tells operators of the nodes that Ironic cannot show. Hosts that have one of them say so themselves.
+func (r *Refresher) reportUnreadable(ctx context.Context) {
+	nodes := r.index.Unreadable()
+	unreadableNodes.WithLabelValues(r.ironic).Set(float64(len(nodes)))
+	r.mu.Lock()
+	changed := !slices.Equal(r.unreadable, nodes)
+	r.unreadable = nodes
+	r.mu.Unlock()
+	switch {
+	case changed && len(nodes) > 0:
+		klog.FromContext(ctx).Info("Ironic fails to show some nodes; its log has the reason. All others are read without them", "nodes", nodes)
+	case changed:
+		klog.FromContext(ctx).Info("Ironic shows all nodes again")
+	}
 }
 
 // readAllNodes reads the nodes for a sweep, and the part of the feed that belongs to it.

@@ -429,3 +429,61 @@ func TestUnfinishedObservation(t *testing.T) {
 		}
 	})
 }
+
+// TestUnreadableNode: a node that Ironic cannot show costs its host the live status, and no other. It is not taken for lost.
+func TestUnreadableNode(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, b *bench) {
+		first := types.NamespacedName{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}
+		b.list(t)
+		for round := range 90 {
+			text := fmt.Sprintf("round %d", round)
+			unreadable := round >= 10 && round < 80
+			b.nodes.Change(func() { b.nodes.Unreadable = map[string]bool{enginetest.NodeID(0): unreadable} })
+			for i := range 3 {
+				b.nodes.Say(enginetest.NodeID(i), text)
+			}
+			err := b.RefreshAll(t.Context())
+			if partial := new(live.PartialError); unreadable && (!errors.As(err, &partial) || len(partial.Hosts) != 1 || !live.IsFromIronic(partial.Hosts[first])) || !unreadable && err != nil {
+				t.Fatalf("in %s: %v", text, err)
+			}
+			for i := range 3 {
+				want := text
+				if i == 0 && unreadable {
+					want = "round 9"
+				}
+				if got := b.shown(t, i); got != want {
+					t.Fatalf("in %s, host %d shows %q", text, i, got)
+				}
+				if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i)); (err != nil) != (unreadable && i == 0) {
+					t.Fatalf("host %d read alone: %v", i, err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if _, lists := b.nodes.Asked(); lists > 6 {
+			t.Errorf("all nodes were read %d times in 90 s", lists)
+		}
+		time.Sleep(time.Minute)
+		b.list(t)
+		if got := unreadableNodes(t); got != 0 {
+			t.Errorf("%v nodes are said to be unreadable, after all were read", got)
+		}
+	})
+}
+
+// TestUnreadableFromTheStart: the same, if the node never was read.
+func TestUnreadableFromTheStart(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		b.nodes.Change(func() { b.nodes.Unreadable = map[string]bool{enginetest.NodeID(0): true} })
+		partial := new(live.PartialError)
+		if err := b.RefreshAll(t.Context()); !errors.As(err, &partial) || len(partial.Hosts) != 1 {
+			t.Errorf("the first list: %v", err)
+		}
+		if got := unreadableNodes(t); got != 1 {
+			t.Errorf("%v nodes are said to be unreadable, want 1", got)
+		}
+		if host := b.hosts.Host(t, enginetest.HostName(0)); host.Status.Provisioning.ID != enginetest.NodeID(0) || host.Status.Record.Observed {
+			t.Errorf("the host is said to have been observed: %+v", host.Status)
+		}
+	})
+}

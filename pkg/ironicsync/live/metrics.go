@@ -32,7 +32,15 @@ var waitingReads = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"ironic"})
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(feedMisses, changeDelay, waitingReads) })
+var unreadableNodes = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	Namespace:      "metal3",
+	Subsystem:      "ironic",
+	Name:           "unreadable_nodes",
+	Help:           "Nodes that Ironic fails to show, as of the last read of all nodes, by IronicInstance. The status of their hosts is not live.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"ironic"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(feedMisses, changeDelay, waitingReads, unreadableNodes) })
 
 // beginMetrics has the series of an Ironic begin with 0, because rate() does not see the increase of one that begins later.
 func beginMetrics(name string) {
@@ -40,6 +48,7 @@ func beginMetrics(name string) {
 	feedMisses.WithLabelValues(name)
 	changeDelay.WithLabelValues(name)
 	waitingReads.WithLabelValues(name)
+	unreadableNodes.WithLabelValues(name)
 }
 
 // ForgetMetrics removes the series of an Ironic that is no longer used.
@@ -53,5 +62,8 @@ func ForgetMetrics(name string) {
 	}
 	if waitingReads.IsCreated() {
 		waitingReads.DeletePartialMatch(series)
+	}
+	if unreadableNodes.IsCreated() {
+		unreadableNodes.DeletePartialMatch(series)
 	}
 }

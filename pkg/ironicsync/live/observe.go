@@ -183,6 +183,8 @@ type dueHost struct {
 	// earlier is set if the node was read by an earlier observation that ended before it had
 	// recorded it, and the feed has shown no change since.
 	earlier bool
+	// unreadable is why Ironic cannot show the node; empty if it can. It was just asked.
+	unreadable string
 	// generation is that of the index's entry for the node.
 	generation uint64
 	// changed is when the node was changed, by our clock; zero if that is not known.
@@ -195,11 +197,14 @@ type dueHost struct {
 func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time.Time) error {
 	failed := map[types.NamespacedName]error{}
 	hosts = slices.DeleteFunc(hosts, func(d dueHost) bool {
-		record := &d.host.Status.Record
-		if record.IsLater() {
-			failed[types.NamespacedName{Namespace: d.host.Namespace, Name: d.host.Name}] = &LaterError{record.WhyLeftAlone()}
+		key := types.NamespacedName{Namespace: d.host.Namespace, Name: d.host.Name}
+		switch record := &d.host.Status.Record; {
+		case record.IsLater():
+			failed[key] = &LaterError{record.WhyLeftAlone()}
+		case d.unreadable != "":
+			failed[key] = &ironic.UnavailableError{Op: "get node " + d.host.Status.Provisioning.ID, Reason: d.unreadable}
 		}
-		return record.IsLater()
+		return failed[key] != nil
 	})
 	for _, d := range hosts {
 		if d.node != nil && !d.readNode {

@@ -129,6 +129,8 @@ type Refresher struct {
 	seenAll time.Time // when the latest complete observation of all hosts began
 	// sweeping is set while a sweep for which no reader waits is under way in the background.
 	sweeping bool
+	// unreadable are the nodes that Ironic could not show when all were last read.
+	unreadable []string
 
 	changes *HostChanges // may be nil
 	// told is set when the index knows all hosts, and changes tells of all that becomes of them.

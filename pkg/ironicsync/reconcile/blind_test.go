@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -71,5 +74,28 @@ func TestSlowListIsTold(t *testing.T) {
 		if s := w.host().Status; s.ErrorMessage != "" || condition(w.host(), metal3.StepFailedCondition) != "" {
 			t.Errorf("the error stays: %s", s.ErrorMessage)
 		}
+	})
+}
+
+// TestNodeThatIronicCannotShow: who watches the host of a node that Ironic cannot show is told, and nothing happens to its machine.
+func TestNodeThatIronicCannotShow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		id := w.host().Status.Provisioning.ID
+		w.ironic.Change(func() { w.ironic.Unreadable = map[string]bool{id: true} })
+		w.after(2*time.Minute, "the host says so", func() bool {
+			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.IronicReachableCondition)
+			return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "reading the node of this host fails: HTTP 500")
+		})
+		time.Sleep(10 * time.Minute)
+		if host := w.host(); host.Status.Provisioning.ID != id || host.Status.Provisioning.State != metal3.StateAvailable || condition(host, metal3.RegisteredCondition) != metal3.RegisteredReason {
+			t.Errorf("the host is %+v", host.Status)
+		}
+		w.ironic.Change(func() { w.ironic.Unreadable = nil })
+		w.after(time.Minute, "it is read again", func() bool {
+			return meta.IsStatusConditionTrue(w.host().Status.Conditions, metal3.IronicReachableCondition)
+		})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -48,6 +49,8 @@ type poller struct {
 	refusedSince time.Time   // since then, Ironic has refused this server; zero: it has not since it is down
 	// reported is set if the hosts say that Ironic is unreachable, and refusalReported if they say that it refuses this server.
 	reported, refusalReported bool
+	// unread are the hosts whose nodes Ironic has not shown, while it has answered.
+	unread map[types.NamespacedName]unread
 }
 
 // statusWriter lists hosts and writes their statuses.
@@ -112,9 +115,13 @@ func (p *poller) poll(ctx context.Context) {
 	p.gates.wakeAll() // what may start and did not gives its place up in time
 	err := p.nodes.Poll(ctx)
 	log := klog.FromContext(ctx)
-	if partial := new(live.PartialError); errors.As(err, &partial) {
+	partial := new(live.PartialError)
+	if errors.As(err, &partial) {
 		log.V(2).Info("Some hosts cannot be observed", "err", err) // their readers are told
 		err = nil
+	}
+	if err == nil {
+		p.reportUnread(ctx, partial.Hosts) // to those who watch them
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -26,27 +27,66 @@ const (
 // whether all say so: what could not be written in reportTimeout, or was written by
 // another client meanwhile, is left to the next call, which goes on where this one ended.
 func (p *poller) reportUnreachable(ctx context.Context, cause error, since time.Time) (complete bool) {
+	silence := metal3.Silence{Since: lifecycle.WholeSeconds(since), Refused: ironic.IsRefused(cause), Reason: ironic.ReasonOf(cause)}
+	return p.recordSilence(ctx, func(*metal3.BareMetalHost) *metal3.Silence { return &silence })
+}
+
+// unread is a host whose node Ironic does not show.
+type unread struct {
+	since    time.Time
+	reported bool // by the host itself
+}
+
+// reportUnread records in each of some hosts that its status is no longer live, once that has been so for a while: Ironic answers, but
+// not for their nodes.
+func (p *poller) reportUnread(ctx context.Context, hosts map[types.NamespacedName]error) {
+	now := p.clock.Now()
+	all, due := map[types.NamespacedName]unread{}, map[types.NamespacedName]*metal3.Silence{}
+	for key, cause := range hosts {
+		if !live.IsFromIronic(cause) {
+			continue
+		}
+		host, known := p.unread[key]
+		if !known {
+			host.since = now
+		}
+		if !host.reported && now.Sub(host.since) > unreachableGrace {
+			due[key] = &metal3.Silence{Since: lifecycle.WholeSeconds(host.since), Reason: "reading the node of this host fails: " + ironic.ReasonOf(cause)}
+		}
+		all[key] = host
+	}
+	p.unread = all
+	if len(due) == 0 || !p.recordSilence(ctx, func(host *metal3.BareMetalHost) *metal3.Silence { return due[keyOf(host)] }) {
+		return
+	}
+	for key := range due {
+		p.unread[key] = unread{since: p.unread[key].since, reported: true}
+	}
+}
+
+// recordSilence records in hosts that do not say so yet that nothing of them is live; silenceOf returns nil for those of which it is.
+func (p *poller) recordSilence(ctx context.Context, silenceOf func(*metal3.BareMetalHost) *metal3.Silence) (complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	list, err := p.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false
 	}
-	now, refused := p.clock.Now(), ironic.IsRefused(cause)
-	saysSo := func(silence *metal3.Silence) bool { return silence != nil && (silence.Refused || !refused) }
+	now := p.clock.Now()
 	var silent []*metal3.BareMetalHost
 	for i := range list.Items {
 		host := &list.Items[i]
+		silence, said := silenceOf(host), host.Status.Record.Silence
+		saysSo := silence == nil || said != nil && (said.Refused || !silence.Refused)
 		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
-			!saysSo(host.Status.Record.Silence) && !host.Status.Record.IsLater() {
+			!saysSo && !host.Status.Record.IsLater() {
 			silent = append(silent, host)
 		}
 	}
-	silence := metal3.Silence{Since: lifecycle.WholeSeconds(since), Refused: refused, Reason: ironic.ReasonOf(cause)}
 	var written atomic.Int64
 	workqueue.ParallelizeUntil(ctx, reportWriters, len(silent), func(i int) {
 		host := silent[i].DeepCopy() // what a list points to is in the watch cache, for others
-		host.Status.Record.Silence = &silence
+		host.Status.Record.Silence = silenceOf(host)
 		lifecycle.Render(host, now)
 		if _, err := p.hosts.Record(ctx, host); live.IgnoreNotFound(err) == nil {
 			written.Add(1)

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -142,6 +144,54 @@ func TestRefusedAfterSilence(t *testing.T) {
 		}
 		if store.Records != 2 {
 			t.Errorf("%d writes, want 2", store.Records)
+		}
+	})
+}
+
+// TestUnread: a host says after a while that its status is no longer live, if Ironic answers and does not show its node; no other host
+// says so.
+func TestUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := enginetest.NewHosts()
+		var keys []types.NamespacedName
+		for i := range 3 {
+			host := newHost()
+			host.Name = enginetest.HostName(i)
+			store.Add(host)
+			keys = append(keys, keyOf(host))
+		}
+		p := &poller{hosts: store, clock: clock.RealClock{}}
+		says := func(when string, i int, want string) {
+			t.Helper()
+			message := ""
+			if c := meta.FindStatusCondition(store.Host(t, enginetest.HostName(i)).Status.Conditions, metal3.IronicReachableCondition); c != nil && c.Status == metav1.ConditionFalse {
+				message = c.Message
+			}
+			if message != want {
+				t.Errorf("%s, host %d says %q, want %q", when, i, message, want)
+			}
+		}
+		began := time.Now()
+		failed := map[types.NamespacedName]error{
+			keys[0]: ironic.NewAPIError("get node", 500, nil, nil), keys[1]: errors.New("etcdserver: request is too large"),
+		}
+		p.reportUnread(t.Context(), failed)
+		says("at first", 0, "")
+		time.Sleep(unreachableGrace + time.Second)
+		for range 3 {
+			p.reportUnread(t.Context(), failed)
+		}
+		says("later", 0, "Ironic has not answered since "+began.UTC().Format(time.RFC3339)+": reading the node of this host fails: HTTP 500")
+		says("later", 1, "") // which is not Ironic's fault
+		says("later", 2, "")
+		if store.Records != 1 {
+			t.Errorf("%d writes, want 1", store.Records)
+		}
+		again := map[types.NamespacedName]error{keys[2]: ironic.NewAPIError("get node", 500, nil, nil)}
+		for _, failed := range []map[types.NamespacedName]error{again, nil, again} { // in between, it was read
+			p.reportUnread(t.Context(), failed)
+			says("for a moment", 2, "")
+			time.Sleep(unreachableGrace - time.Second)
 		}
 	})
 }

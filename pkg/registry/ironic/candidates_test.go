@@ -208,3 +208,18 @@ func TestIronicsAreAskedAtTheSameTime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNodeThatIronicCannotShow: it is no candidate, and not the reason that the others are none.
+func TestNodeThatIronicCannotShow(t *testing.T) {
+	c := storageOf([]NamedNodes{{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b", Unreadable: "HTTP 500"}, {UUID: "c"}}}}})
+	names, warned := namesIn(t, c)
+	if diff := cmp.Diff([]string{"/a", "/c"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"candidates are missing: Ironic fails to show 1 of its nodes: its log has the reason"}, warned); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := c.Get(t.Context(), "b", nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+}

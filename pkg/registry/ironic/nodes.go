@@ -3,6 +3,7 @@ package ironic
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // Nodes lists what an Ironic has.
 type Nodes interface {
-	// ListNodes returns all nodes.
+	// ListNodes returns all nodes. Those that the Ironic cannot show are Unreadable.
 	ListNodes(ctx context.Context) ([]ironic.Node, error)
 	// ListPorts returns the ports that match.
 	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
@@ -30,17 +31,22 @@ type NamedNodes struct {
 // readTimeout is how long the Ironics may take to list their nodes and ports.
 const readTimeout = 15 * time.Second
 
-// awayError is why an Ironic cannot be asked.
+// awayError is why an Ironic cannot be asked, or not about all of its nodes.
 type awayError struct {
-	name string // of the IronicInstance
-	err  error
+	name       string // of the IronicInstance
+	err        error
+	unreadable int // how many nodes it cannot show, if it can be asked
 }
 
 func (e awayError) Error() string {
-	if e.name == "" {
-		return "Ironic cannot be asked: " + ironic.ReasonOf(e.err)
+	subject := "Ironic"
+	if e.name != "" {
+		subject = fmt.Sprintf("the Ironic of IronicInstance %q", e.name)
 	}
-	return fmt.Sprintf("the Ironic of IronicInstance %q cannot be asked: %s", e.name, ironic.ReasonOf(e.err))
+	if e.unreadable > 0 {
+		return fmt.Sprintf("%s fails to show %d of its nodes: its log has the reason", subject, e.unreadable)
+	}
+	return fmt.Sprintf("%s cannot be asked: %s", subject, ironic.ReasonOf(e.err))
 }
 
 // unavailable returns the 503 for a request that the Ironics which are away might answer.
@@ -60,7 +66,7 @@ type answer struct {
 }
 
 // askAll asks all Ironics at the same time. It returns what those have answered that could be asked, in their order, and why
-// the others could not.
+// the others could not, or not about all of their nodes.
 func askAll(ctx context.Context, ironics []NamedNodes) (answers []answer, away []awayError) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -72,10 +78,16 @@ func askAll(ctx context.Context, ironics []NamedNodes) (answers []answer, away [
 	asking.Wait()
 	for i, in := range ironics {
 		if errs[i] != nil {
-			away = append(away, awayError{in.Name, errs[i]})
-		} else {
-			answers = append(answers, all[i])
+			away = append(away, awayError{name: in.Name, err: errs[i]})
+			continue
 		}
+		answer := &all[i]
+		read := slices.DeleteFunc(slices.Clone(answer.nodes), func(n ironic.Node) bool { return n.Unreadable != "" })
+		if unreadable := len(answer.nodes) - len(read); unreadable > 0 {
+			away = append(away, awayError{name: in.Name, unreadable: unreadable})
+		}
+		answer.nodes = read
+		answers = append(answers, *answer)
 	}
 	return answers, away
 }

@@ -151,7 +151,7 @@ func (x *Index) DueInSweep(sweep Sweep) []Candidate {
 func (x *Index) dueHosts(knownBefore func(*knownHost) bool) (all []Candidate) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for id := range x.unpolled {
+	for id := range x.restless {
 		x.nodeChanged(id)
 	}
 	for _, uid := range slices.Collect(maps.Keys(x.due)) {
@@ -161,7 +161,7 @@ func (x *Index) dueHosts(knownBefore func(*knownHost) bool) (all []Candidate) {
 		if seen != nil {
 			version.generation = seen.generation
 		}
-		if x.recorded[uid] == version && (seen == nil || !changesByItself(&seen.node)) {
+		if x.recorded[uid] == version && (seen == nil || !mayChangeUnseen(&seen.node)) {
 			delete(x.due, uid)
 			continue
 		}
@@ -170,11 +170,12 @@ func (x *Index) dueHosts(knownBefore func(*knownHost) bool) (all []Candidate) {
 	return all
 }
 
-// changesByItself reports whether the status of the node's host can change although the node does not. Ironic does not time out the
+// mayChangeUnseen reports whether the status of the node's host can change although the node does not. Ironic does not time out the
 // ramdisk of a node that it does not poll, nor the work of a conductor that has died, so lifecycle.Observe does (see
 // lifecycle.Observation.CallbackTimeout). Ironic 29.0 polls hardly any node, so those at rest must not be looked at each time.
-func changesByItself(node *ironic.Node) bool {
-	return node.IsNotPolled() && node.ProvisionState.IsInTransit()
+// Of a node that Ironic cannot show, nothing else tells when it can again.
+func mayChangeUnseen(node *ironic.Node) bool {
+	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit()
 }
 
 // versionOf returns a resourceVersion as a number: those of one kind can be compared.

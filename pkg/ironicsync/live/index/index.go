@@ -2,6 +2,7 @@ package index
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,8 +44,8 @@ type Index struct {
 	nodes map[string]*seenNode // by UUID
 	// byBMC holds the UUIDs of the nodes by the host and port of their BMC.
 	byBMC map[string]map[string]bool
-	// unpolled holds the UUIDs of the nodes of which changesByItself is true.
-	unpolled map[string]bool
+	// restless holds the UUIDs of the nodes of which mayChangeUnseen is true.
+	restless map[string]bool
 	// hosts are those that have their nodes in the Ironic, as far as the Index was told, and byNode their UIDs by the UUIDs of
 	// their nodes.
 	hosts  map[types.UID]*knownHost
@@ -144,7 +145,7 @@ func noticedFor(all map[string]noticed, uuid string, about, now time.Time) time.
 func New() *Index {
 	return &Index{
 		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
-		unpolled: map[string]bool{}, hosts: map[types.UID]*knownHost{}, gone: map[types.UID]uint64{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{},
+		restless: map[string]bool{}, hosts: map[types.UID]*knownHost{}, gone: map[types.UID]uint64{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{},
 		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{}, forgotten: map[string]readsBegun{},
 		inventoryMissing: map[string]noticed{}, setBack: map[string]noticed{}, overlap: minOverlap, completeFrom: 1,
 	}
@@ -246,7 +247,7 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 	if changes.Truncated {
 		x.completeFrom = x.sweeps + 1
 	}
-	if x.isComplete() {
+	if x.isComplete() && x.isIdentified() {
 		x.asOf = latest(x.asOf, read.began)
 	}
 	return delivered, x.isComplete()
@@ -255,6 +256,9 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 // set stores the node. x.mu is held.
 func (x *Index) set(node *ironic.Node) {
 	seen := x.nodes[node.UUID]
+	if seen != nil && node.Unreadable != "" {
+		node = lastRead(&seen.node, node)
+	}
 	if seen == nil {
 		seen = &seenNode{}
 		x.nodes[node.UUID] = seen
@@ -264,10 +268,10 @@ func (x *Index) set(node *ironic.Node) {
 		seen.generation = x.generation
 		x.nodeChanged(node.UUID)
 	}
-	if changesByItself(node) {
-		x.unpolled[node.UUID] = true
+	if mayChangeUnseen(node) {
+		x.restless[node.UUID] = true
 	} else {
-		delete(x.unpolled, node.UUID)
+		delete(x.restless, node.UUID)
 	}
 	if seen.node.Address != node.Address {
 		x.indexBMC(&seen.node, false)
@@ -314,8 +318,46 @@ func (x *Index) remove(seen *seenNode) {
 	id := seen.node.UUID
 	x.indexBMC(&seen.node, false)
 	delete(x.nodes, id)
-	delete(x.unpolled, id)
+	delete(x.restless, id)
 	x.nodeChanged(id)
+}
+
+// lastRead returns a node that Ironic cannot show as it was last read, with what Ironic shows of it all the same. What has become of
+// its state since is not known.
+func lastRead(was, is *ironic.Node) *ironic.Node {
+	node := *was
+	node.Unreadable, node.ProvisionState = is.Unreadable, ""
+	if !isUnidentified(is) {
+		node.Name, node.Driver, node.Address, node.Marks = is.Name, is.Driver, is.Address, is.Marks
+	}
+	return &node
+}
+
+// isUnidentified reports whether Ironic does not even say whose a node is, and which BMC it has: each node has a driver.
+func isUnidentified(node *ironic.Node) bool { return node.Unreadable != "" && node.Driver == "" }
+
+// isIdentified reports whether it is known of all nodes which BMC they have. x.mu is held.
+func (x *Index) isIdentified() bool {
+	for id := range x.restless {
+		if isUnidentified(&x.nodes[id].node) { // it never was read
+			return false
+		}
+	}
+	return true
+}
+
+// Unreadable returns the UUIDs of the nodes that Ironic cannot show, in order.
+func (x *Index) Unreadable() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var ids []string
+	for id := range x.restless {
+		if x.nodes[id].node.Unreadable != "" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Doubt tells the Index that Ironic did not have a node at a time, so that feeds do not suffice until the next sweep if the
@@ -344,7 +386,8 @@ func (x *Index) Some(is func(*ironic.Node) bool) bool {
 // no node is missing that had this address at asOf, by our clock, except those that nothing has been
 // done with since their creation (they are Enroll) and changes that come late in the feed. It may
 // have nodes that were deleted since the last sweep. While asOf is zero, no sweep has been completed,
-// and which nodes have this BMC is not known.
+// and which nodes have this BMC is not known. A node that Ironic cannot show is taken to have the address
+// that was last read; as long as none ever was, asOf stays what it is.
 func (x *Index) NodesWithBMC(key bmc.Key) (nodes []ironic.Node, asOf time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -408,7 +451,7 @@ func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, now time.Time) (mis
 		if seen != nil && seen.sweeps >= sweep.number {
 			continue // the feed has shown newer contents
 		}
-		if seen != nil && !sweep.First && !sweep.Unchecked && !seen.node.SameContent(node) {
+		if seen != nil && !sweep.First && !sweep.Unchecked && isMissedChange(&seen.node, node) {
 			missed++
 		}
 		x.set(node)
@@ -425,12 +468,21 @@ func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, now time.Time) (mis
 	if missed > 0 {
 		x.overlap = min(2*x.overlap, maxOverlap)
 	}
-	x.asOf = latest(x.asOf, sweep.began)
+	if x.isIdentified() {
+		x.asOf = latest(x.asOf, sweep.began)
+	}
 	return missed, false
 }
 
+// isMissedChange reports whether the feed should have shown that a node is other than it was. It need not show that Ironic cannot show
+// the node any more, or can again.
+func isMissedChange(was, is *ironic.Node) bool {
+	return was.Unreadable == "" && is.Unreadable == "" && !was.SameContent(is)
+}
+
 // NodeOf returns a copy of the host's node as it was last read, and the generation of its
-// entry. The node is nil if it is not known. What it points to must not be changed.
+// entry. The node is nil if it is not known. What it points to must not be changed. A node that Ironic cannot show
+// (Unreadable) says nothing of the host.
 func (x *Index) NodeOf(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -406,3 +406,47 @@ func TestSlowAnswerWithANodeOfTheFuture(t *testing.T) {
 		t.Errorf("the feed is read from %s on, a change after %s is missed", since.Sub(ironicStart), 2*time.Second)
 	}
 }
+
+// TestUnreadable: a node that Ironic cannot show is neither gone nor changed, and has the BMC that was last read of it. As long as none
+// ever was, it is not known who has a BMC.
+func TestUnreadable(t *testing.T) {
+	damaged := func(n ironic.Node) ironic.Node {
+		return ironic.Node{UUID: n.UUID, Driver: n.Driver, Address: n.Address, Unreadable: "HTTP 500"}
+	}
+	unidentified := ironic.Node{UUID: "a", Unreadable: "HTTP 500"}
+	a, b := withBMC(node("a", 0, "first"), "192.0.2.1"), withBMC(node("b", 0, "first"), "192.0.2.2")
+	a.Driver, b.Driver = "ipmi", "ipmi"
+	knows := func(x *index.Index, when string, asOf float64) {
+		t.Helper()
+		nodes, got := x.NodesWithBMC(keyOf("192.0.2.1"))
+		if len(nodes) != 1 || nodes[0].UUID != "a" || !got.Equal(at(asOf)) {
+			t.Errorf("%s: as of %s, %d nodes have the BMC, want that of node a as of %s", when, got, len(nodes), at(asOf))
+		}
+		if !slices.Equal(x.Unreadable(), []string{"a"}) {
+			t.Errorf("%s: %q are unreadable", when, x.Unreadable())
+		}
+	}
+	x := swept(a, b)
+	if missed := sweep(x, 10, damaged(a), b); missed != 0 {
+		t.Errorf("%d changes were missed", missed)
+	}
+	knows(x, "identified", 10)
+	sweep(x, 20, unidentified, b)
+	knows(x, "known before", 20)
+	feed(x, 30, node("b", 29, "second"))
+	knows(x, "the feed goes on", 30)
+	if missed := sweep(x, 40, a, node("b", 29, "second")); missed != 0 || says(x, "a") != "first" || len(x.Unreadable()) != 0 {
+		t.Errorf("readable again: %d changes were missed, it says %q, %q are unreadable", missed, says(x, "a"), x.Unreadable())
+	}
+	x = index.New()
+	sweep(x, 0, unidentified, b)
+	if _, asOf := x.NodesWithBMC(keyOf("192.0.2.1")); !asOf.IsZero() {
+		t.Errorf("all nodes with the BMC are said to be known as of %s", asOf)
+	}
+	sweep(x, 10, damaged(a), b)
+	knows(x, "identified later", 10)
+	x.ForgetNode("a")
+	if len(x.Unreadable()) != 0 {
+		t.Errorf("%q are unreadable, and deleted", x.Unreadable())
+	}
+}
