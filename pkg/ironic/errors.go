@@ -112,6 +112,13 @@ func IsTooOld(err error) bool {
 	return errors.As(err, &api) && (api.Status == http.StatusNotAcceptable || api.Status == http.StatusNotFound && api.foreign)
 }
 
+// IsProtected reports whether Ironic refused to undeploy, rebuild or delete a node because somebody has protected it. That is the
+// only 403 that is about a node, and not about the server.
+func IsProtected(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == http.StatusForbidden && api.says(isProtected)
+}
+
 // IsInternal reports whether Ironic failed while it carried the request out. With requests that make
 // Ironic ask the BMC, that is how it passes on what the BMC says, or that it does not answer.
 func IsInternal(err error) bool { return isStatus(err, http.StatusInternalServerError) }
@@ -166,9 +173,10 @@ const (
 	isInspecting = `while it is in state "inspecting"`
 	exists       = "already exists"
 	noConductor  = "No valid host was found"
+	isProtected  = "is protected and cannot be"
 )
 
-var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists, noConductor}
+var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists, noConductor, isProtected}
 
 // says reports whether a phrase was in the answer. It may be no longer in the
 // message, where a password of "host" was struck out.
@@ -193,6 +201,8 @@ func IsUnavailable(err error) bool {
 	var api *APIError
 	if errors.As(err, &api) {
 		switch {
+		case IsProtected(err):
+			return false
 		case api.Status >= 500, api.Status == http.StatusTooManyRequests:
 			return true
 		case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, IsWithoutConductor(err):
@@ -217,7 +227,7 @@ func IsRefused(err error) bool {
 	if errors.As(err, &unavailable) {
 		return unavailable.Class == ClassAuth
 	}
-	return isStatus(err, http.StatusUnauthorized) || isStatus(err, http.StatusForbidden)
+	return isStatus(err, http.StatusUnauthorized) || isStatus(err, http.StatusForbidden) && !IsProtected(err)
 }
 
 // IsNotIronic reports whether an answer arrived that cannot be decoded.
@@ -247,6 +257,8 @@ func ReasonOf(err error) string {
 		return unavailable.Reason
 	case errors.As(err, &api) && api.Status == http.StatusUnauthorized:
 		return "credentials refused (HTTP 401)"
+	case IsProtected(err):
+		return MessageOf(err)
 	case errors.As(err, &api) && api.Status == http.StatusForbidden && api.Message != "":
 		return "not permitted by Ironic's policy (HTTP 403): " + api.Message
 	case errors.As(err, &api):

@@ -79,6 +79,14 @@ func TestAnswers(t *testing.T) {
 			status: 401, body: `{"error":{"message":"Incorrect username or password","code":401}}`,
 			message: "Incorrect username or password", reason: "credentials refused (HTTP 401)", is: is{unavailable: true},
 		},
+		"protected": {
+			status: 403, body: fault("Node " + id + " is protected and cannot be undeployed, rebuilt or deleted"),
+			message: "Node " + id + " is protected and cannot be undeployed, rebuilt or deleted", reason: "Node " + id + " is protected",
+		},
+		"no rights": {
+			status: 403, body: fault("Access was denied to the following resource: baremetal:node:get"),
+			message: "Access was denied to the following resource: baremetal:node:get", reason: "not permitted by Ironic's policy (HTTP 403)", is: is{unavailable: true},
+		},
 		"internal error": {
 			status: 500, body: fault("Unable to establish connection to http://127.0.0.1:8089"),
 			message: "Unable to establish connection to http://127.0.0.1:8089", reason: "HTTP 500", is: is{unavailable: true},

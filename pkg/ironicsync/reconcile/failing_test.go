@@ -137,3 +137,26 @@ func TestClusterRefusesSecrets(t *testing.T) {
 		})
 	}
 }
+
+// TestProtectedNode: that somebody has protected the node in Ironic is an error of this host, and not that Ironic refuses the server.
+func TestProtectedNode(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const words = "is protected and cannot be undeployed, rebuilt or deleted"
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.provision()
+		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(403, "Node u "+words) })
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(time.Minute, "the host says so", func() bool { return strings.Contains(w.host().Status.ErrorMessage, words) })
+		if reason := condition(w.host(), metal3.StepFailedCondition); reason != metal3.ProvisioningErrorReason {
+			t.Errorf("the reason of StepFailed is %q", reason)
+		}
+		time.Sleep(time.Hour)
+		if state := w.host().Status.Provisioning.State; state != metal3.StateDeprovisioning {
+			t.Errorf("after an hour it is %s", state)
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+		w.after(time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
+	})
+}
