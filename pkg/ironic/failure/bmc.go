@@ -18,6 +18,14 @@ var (
 		"connection aborted", "connection reset by peer", "remote end closed connection", "failed to establish a new connection"}
 )
 
+// proxyRule is of a connection to whatever Ironic connects to.
+var proxyRule = rule{Meaning{"Proxy", "Ironic uses a proxy that does not let it through.",
+	"Where Ironic runs, add the networks of the BMCs, the machines and the servers of images to NO_PROXY, or unset HTTPS_PROXY and HTTP_PROXY."},
+	[]string{"unable to connect to proxy", "proxyerror", "tunnel connection failed", "proxy authentication required"}}
+
+// brokenTLSPhrases are what Python says of a server that ends the connection while TLS begins.
+var brokenTLSPhrases = []string{"eof occurred in violation of protocol", "unexpected_eof_while_reading", "ssleoferror", "sslzeroreturnerror"}
+
 // bmcPhrases are what errors have that Ironic makes when it calls a BMC.
 var bmcPhrases = []string{
 	"redfish connection failed", "redfish exception occurred", "unable to connect to http://", "unable to connect to https://", "drac operation failed", "failed to get power state for node",
@@ -32,6 +40,8 @@ const unreachableHelp = "Check that {address} is right, that the BMC is plugged 
 var (
 	bmcCredentials = Meaning{"BMCCredentials", "The BMC refuses the credentials.",
 		"Correct the user name or the password in {secret}. The host goes on at once after that."}
+	bmcPasswordExpired = Meaning{"BMCPasswordExpired", "The BMC wants the password of its user changed before anything else.",
+		"Change the password of that user at the BMC at {address}, and then in {secret}."}
 	bmcNotPermitted = Meaning{"BMCNotPermitted", "The BMC does not permit its user to do that.",
 		"Give the user of {secret} the role or privilege level of an administrator at the BMC, or name another user. Some BMCs also answer this way while an account is locked."}
 	bmcName = Meaning{"BMCName", "The host name of the BMC cannot be resolved.",
@@ -54,7 +64,7 @@ const (
 // RefusesUser reports whether the BMC has answered, and has refused its user. Many BMCs lock an account after a few refusals, and keep it
 // locked for as long as somebody goes on trying.
 func (m Meaning) RefusesUser() bool {
-	return slices.Contains([]Kind{bmcCredentials.Kind, bmcNotPermitted.Kind, bmcCharacters.Kind, bmcWithoutSessions}, m.Kind)
+	return slices.Contains([]Kind{bmcCredentials.Kind, bmcPasswordExpired.Kind, bmcNotPermitted.Kind, bmcCharacters.Kind, bmcWithoutSessions}, m.Kind)
 }
 
 // MayRefuseUser reports whether it is not known if the BMC has refused its user or has not answered: what ipmitool says of that, Ironic
@@ -69,6 +79,9 @@ var bmcAnswerRules = []rule{
 	{bmcNoSystem, []string{"answered 404 for the system",
 		// Each System has this attribute, and nothing else has.
 		"the attribute boot is missing from the resource /redfish/v1/managers/", "the attribute boot is missing from the resource /redfish/v1/chassis/"}},
+	{Meaning{"BMCSeveralSystems", "The BMC has several Systems, and spec.bmc.address names none of them.",
+		"Add the path of one to {address}, such as /redfish/v1/Systems/1. The BMC lists its Systems at /redfish/v1/Systems."},
+		[]string{"system count is not exactly one"}},
 	{bmcCharacters, []string{"verify step * 'latin-1' codec can't encode"}},
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
 	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
@@ -85,13 +98,21 @@ var bmcAnswerRules = []rule{
 	{Meaning{"NoVirtualMedia", "The BMC has no virtual drive that Ironic can use.",
 		"Check the license and the firmware of the BMC, and that nobody else uses its virtual media; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
 		[]string{"no suitable virtual media device", "no suitable virtual usb slot", "virtual media is detached"}},
+	{Meaning{"VirtualMediaInUse", "The virtual drive of the BMC is in use.",
+		"Eject what is in it at the BMC at {address}: a person's session or another Ironic may have put it there. If it shows nothing, reset the BMC."},
+		[]string{"virtual media image server is already connected", "vrm0012"}},
 }
 
 // bmcConnectionRules are of a connection to a BMC.
 var bmcConnectionRules = []rule{
 	{Meaning{"BMCLicense", "The BMC lacks a license for this.",
 		"Install the license that the error names on the BMC at {address}, or use a driver that does not need it."},
-		[]string{"not licensed to perform", "oemlicensenotpassed", "licensekeyrequired"}},
+		[]string{"not licensed to perform", "oemlicensenotpassed", "licensekeyrequired", "no sufficient license", "required license is missing or expired", "lic501"}},
+	proxyRule,
+	{bmcPasswordExpired, []string{"passwordchangerequired", "the password provided for this account must be changed"}},
+	{Meaning{"BMCJobPending", "A job at the BMC has not run yet, and keeps it from taking another change.",
+		"Have the job run by a reboot of the machine, or delete the jobs at the BMC at {address}, for example by the clean step management.clear_job_queue."},
+		[]string{"pending configuration values are already committed", "sys011"}},
 	{bmcCharacters, []string{"'latin-1' codec can't encode"}},
 	{Meaning{"BMCSessionsUsedUp", "The BMC has no session to spare for Redfish.",
 		"Close sessions at the BMC at {address}: those of people and of other tools count, too. It ends idle ones after some time, and all of them when it is reset. The server tries again by itself."},
@@ -115,6 +136,9 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCOldTLS", "Ironic and the BMC have no version of TLS in common that both accept.",
 		"Update the firmware of the BMC at {address}, or have Ironic accept older versions and keys."},
 		[]string{"unsupported_protocol", "unsupported protocol", "handshake failure", "handshake_failure", "alert protocol version", "dh_key_too_small", "dh key too small", "unsafe_legacy_renegotiation_disabled"}},
+	{Meaning{"BMCEndsTLS", "The BMC ends the connection while TLS begins.",
+		"Check that {address} has the port at which the BMC speaks TLS. If it has, update its firmware, or have Ironic accept older versions and ciphers; a BMC that is overloaded may need a reset."},
+		brokenTLSPhrases},
 	{bmcName, namePhrases},
 	{virtualMediaFailed, []string{"virtual media mount failed"}},
 	{Meaning{"BMCError", "The BMC reports an error of its own.",

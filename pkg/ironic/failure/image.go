@@ -41,6 +41,7 @@ var (
 )
 
 var imageRules = []rule{
+	proxyRule,
 	{conductorDiskFull, []string{"failed to download image * no space left on device"}},
 	{Meaning{"ImageRateLimit", "The registry permits no more downloads of the image for now.",
 		"Wait, or have the image in a registry without such a limit."},
@@ -54,12 +55,15 @@ var imageRules = []rule{
 	{Meaning{"ImageServerError", "The server of the image reports an error of its own.",
 		"Look at the log of the server of the image."},
 		[]string{"http code 500", "http code 502", "http code 503", "http code 504", "status code 500", "status code 502", "status code 503", "status code 504"}},
+	{Meaning{"ImageClock", "The certificate of the server of the image is not valid now.",
+		"Correct the clock of the machine in its firmware, and that of Ironic; or replace the certificate."},
+		[]string{"certificate is not yet valid", "certificate has expired"}},
 	{Meaning{"ImageCertificate", "The certificate of the server of the image is not trusted.",
 		"Have Ironic and the ramdisk trust the authority that has signed it, or correct the certificate."},
 		certificatePhrases},
 	{Meaning{"ImageServerTLS", "No TLS connection to the server of the image is possible.",
 		"Correct the scheme, the port or the TLS versions of " + imageURL + "."},
-		[]string{"wrong_version_number", "unsupported_protocol", "handshake_failure", "alert handshake failure"}},
+		append([]string{"wrong_version_number", "unsupported_protocol", "handshake_failure", "alert handshake failure"}, brokenTLSPhrases...)},
 	{imageTooLarge, []string{"no space left on device"}},
 	{Meaning{"ImageServerName", "The host name of the server of the image cannot be resolved.",
 		"Correct " + imageURL + "; or have DNS know the name, in the network of the machine too."},
@@ -97,7 +101,7 @@ var diskRules = []rule{
 		[]string{"could not prepare boot variable: no space left on device"}},
 	{bootLoader, []string{"no partition with uuid"}},
 	{Meaning{"NoRootDevice", "No disk fits the root device hints.",
-		"Correct spec.rootDeviceHints: kubectl get hardwaredata {host} -o yaml shows the disks there are. Without hints, Ironic takes the smallest disk of at least 4 GiB."},
+		"Correct spec.rootDeviceHints: kubectl get hardwaredata {host} -o yaml shows the disks there are. A host without hints asks for /dev/sda, or for what its hardware profile says; with empty ones, Ironic takes the smallest disk of at least 4 GiB."},
 		[]string{"no suitable device was found", "no devices could be found using the root device hints", "failed to validate the root device hints", "error finding the disk or partition device"}},
 	{bootLoader, []string{"failed to install a bootloader", "boot loader to device", "install of legacy bios bootloaders disabled"}},
 	{Meaning{"DiskProtected", "A disk has contents that are protected, so nothing was erased.",

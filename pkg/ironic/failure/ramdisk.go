@@ -6,6 +6,7 @@ var agentPhrases = []string{
 }
 
 var agentRules = []rule{
+	proxyRule,
 	{Meaning{"AgentClock", "Ironic does not trust the certificate of the ramdisk.",
 		"Correct the clock of the machine in its firmware: the ramdisk makes the certificate when it boots."},
 		[]string{"certificate is not yet valid", "certificate has expired"}},
@@ -54,6 +55,9 @@ var conductorRules = []rule{
 		[]string{"concurrent action limit"}},
 	{Meaning{"NodeLocked", "Ironic is doing something else with the machine.", ""},
 		[]string{"is locked by host", "is presently locked and we are unable"}},
+	{Meaning{"NodeProtected", "Somebody has protected the node in Ironic.",
+		"If the machine may be undeployed, rebuilt or deleted, end that in Ironic: `openstack baremetal node unset --protected` with the node that the error names. Otherwise, take the change back."},
+		[]string{"is protected and cannot be undeployed, rebuilt or deleted"}},
 	{Meaning{"NoConductor", "No conductor of Ironic works on this machine.",
 		"Check that the conductors of Ironic run, those of the node's conductor group too, and that they have its driver enabled."},
 		[]string{"no valid host was found"}},
