@@ -13,11 +13,8 @@ func AddressOf(driver, redfishAddress, redfishSystem, ipmiAddress, ipmiPort stri
 	address := ""
 	switch {
 	case redfishAddress != "" && (driver == "redfish" || driver == "idrac"):
-		if !strings.Contains(redfishAddress, "://") { // which Ironic takes for https
-			redfishAddress = "https://" + redfishAddress
-		}
-		parsed, err := url.Parse(redfishAddress)
-		if err != nil {
+		parsed, err := parseRedfish(redfishAddress)
+		if err != nil || cleanSystem(parsed.Path) != "" { // the address of a host cannot say where the service is at the BMC
 			return ""
 		}
 		scheme := "redfish"
@@ -28,8 +25,11 @@ func AddressOf(driver, redfishAddress, redfishSystem, ipmiAddress, ipmiPort stri
 			scheme += "+http"
 		}
 		// An @ is not escaped in a path, but is taken for the end of a password in an address.
+		if redfishSystem != "" && !strings.HasPrefix(redfishSystem, "/") {
+			redfishSystem = "/" + redfishSystem // as Ironic's client joins them
+		}
 		path := strings.ReplaceAll((&url.URL{Path: redfishSystem}).EscapedPath(), "@", "%40")
-		address = scheme + "://" + parsed.Host + path
+		address = scheme + "://" + strings.Replace(parsed.Host, "%", "%25", 1) + path
 	case ipmiAddress != "" && driver == "ipmi":
 		host := ipmiAddress
 		switch {

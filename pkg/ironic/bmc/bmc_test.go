@@ -21,7 +21,7 @@ func TestParseInterfaces(t *testing.T) {
 	idrac := redfish
 	idrac.Driver = "idrac"
 	idrac.RAIDInterface, idrac.BIOSInterface, idrac.ManagementInterface = "idrac-redfish", "idrac-redfish", "idrac-redfish"
-	idrac.PowerInterface, idrac.VendorInterface = "idrac-redfish", "idrac-redfish"
+	idrac.PowerInterface, idrac.VendorInterface, idrac.FastInspectInterface = "idrac-redfish", "idrac-redfish", "idrac-redfish"
 	idracMedia := idrac
 	idracMedia.BootInterface = "idrac-redfish-virtual-media"
 	idracMedia.SupportsISO, idracMedia.RequiresProvisioningNetwork = true, false

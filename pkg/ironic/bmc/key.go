@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -37,10 +38,7 @@ func (a Access) Key() Key {
 func RegisteredKey(redfishAddress, redfishSystem, ipmiAddress, ipmiPort string) Key {
 	switch {
 	case redfishAddress != "":
-		if !strings.Contains(redfishAddress, "://") { // which Ironic takes for https
-			redfishAddress = "https://" + redfishAddress
-		}
-		parsed, err := url.Parse(redfishAddress)
+		parsed, err := parseRedfish(redfishAddress)
 		if err != nil {
 			return Key{Service: "redfish " + redfishAddress, System: cleanSystem(redfishSystem)}
 		}
@@ -55,6 +53,24 @@ func RegisteredKey(redfishAddress, redfishSystem, ipmiAddress, ipmiPort string) 
 	return Key{}
 }
 
+// zone is that of an IPv6 address, which is not escaped in what Ironic is told.
+var zone = regexp.MustCompile(`(\[[^\]%]*)%([^\]]*\])`)
+
+// parseRedfish reads a node's redfish_address as Ironic does, for which a host without a scheme is one of https, and may be an IPv6
+// address without brackets.
+func parseRedfish(address string) (*url.URL, error) {
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
+		address = "[" + address + "]"
+	}
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	if !strings.Contains(address, "%25") {
+		address = zone.ReplaceAllString(address, "$1%25$2")
+	}
+	return url.Parse(address)
+}
+
 func keyOf(protocol, host, port, defaultPort, system string) Key {
 	if port == "" {
 		port = defaultPort
@@ -66,12 +82,13 @@ func keyOf(protocol, host, port, defaultPort, system string) Key {
 	return Key{Service: protocol + " " + net.JoinHostPort(host, port), System: cleanSystem(system)}
 }
 
-// cleanSystem returns one spelling of the path of a system: clients resolve dots and BMCs ignore doubled slashes.
+// cleanSystem returns one spelling of the path of a system: clients resolve dots, and take a path without a slash in front for one below
+// the root; BMCs ignore doubled slashes.
 func cleanSystem(system string) string {
 	if system == "" {
 		return ""
 	}
-	system = strings.TrimRight(path.Clean(system), "/")
+	system = strings.TrimRight(path.Clean("/"+system), "/")
 	if system == "/redfish/v1" {
 		return ""
 	}

@@ -21,6 +21,7 @@ func TestKey(t *testing.T) {
 		{"idrac-virtualmedia://192.0.2.1", "redfish 192.0.2.1:443"},
 		{"redfish://192.0.2.1/redfish/v1/", "redfish 192.0.2.1:443"},
 		{"redfish+http://192.0.2.1/redfish/v1/Systems/1", "redfish 192.0.2.1:80 /redfish/v1/Systems/1"},
+		{"redfish://[fd00::50%25eno1]/redfish/v1/Systems/1", "redfish [fd00::50%eno1]:443 /redfish/v1/Systems/1"},
 	}
 	for _, test := range tests {
 		access, err := Parse(test.address, false)

@@ -92,6 +92,8 @@ func idrac(scheme, boot string) Access {
 	access.ManagementInterface = "idrac-redfish"
 	access.PowerInterface = "idrac-redfish"
 	access.VendorInterface = "idrac-redfish"
+	// The driver does not have the one of plain Redfish, in which Ironic replaces it.
+	access.FastInspectInterface = "idrac-redfish"
 	return access
 }
 
