@@ -16,7 +16,7 @@ type uniqueness map[string]*Entry
 func (u uniqueness) check(e *Entry) error {
 	errs := []error{
 		u.add(e, "name", e.Name, "name", e.Namespace+"/"+e.Name),
-		u.add(e, "bootMACAddress", e.Spec.BootMACAddress, "MAC", macKey(e.Spec.BootMACAddress)),
+		u.add(e, "bootMACAddress", strings.Trim(macKey(e.Spec.BootMACAddress), "0:"), "MAC", macKey(e.Spec.BootMACAddress)), // zeros are no address
 	}
 	access, err := bmc.Parse(e.Spec.BMC.Address, false)
 	if err != nil { // which is told by the rules of the server

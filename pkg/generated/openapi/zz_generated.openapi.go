@@ -1402,7 +1402,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"bootMACAddress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The MAC address of the network interface from which the host boots, for example 00:ab:4f:d8:9e:fa. It is required for libvirt and if inspection is disabled. It cannot be changed once it is set.",
+							Description: "The MAC address of the network interface from which the host boots, for example 00:ab:4f:d8:9e:fa. It is required for libvirt and if inspection is disabled. It cannot be changed once it is set. An address that no interface can have, such as 00:00:00:00:00:00, is ignored.",
 							Pattern:     "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$",
 							Type:        []string{"string"},
 							Format:      "",

@@ -27,6 +27,8 @@ const MaxSharing = 8
 var placeholders = []string{
 	"notspecified", "notavailable", "notapplicable", "notpresent", "notset", "tobefilled", "tobefilledbyoem", "oem", "defaultstring", "default", "systemserialnumber",
 	"chassisserialnumber", "serialnumber", "serial", "unknown", "undefined", "invalid", "empty", "none", "null", "assettag", "noassettag", "virtual",
+	"unspecified", "unspecifiedsystemserialnumber", "unspecifiedbaseboardserialnumber", "sys1234567890", "sys9876543210", "sn12345", "sn1234567890",
+	"mb1234567890", "nullstring", "eval", "123456789000", "serialnumberxxxxxx",
 }
 
 // isPlaceholder reports whether what a machine says to be the serial number of a part is none: too short, left as it was, or typed in
@@ -86,8 +88,13 @@ func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
 	if hardware == nil {
 		return nil
 	}
-	for _, disk := range hardware.Storage[:min(len(hardware.Storage), maxParts)] {
+	storage := hardware.Storage[:min(len(hardware.Storage), maxParts)]
+	several := wwnsOfSeveral(storage)
+	for _, disk := range storage {
 		for _, mark := range []string{disk.WWNWithExtension, disk.WWN, disk.SerialNumber} {
+			if several[mark] && mark != disk.SerialNumber {
+				continue
+			}
 			if mark = strings.ToLower(strings.TrimSpace(mark)); isDiskMark(mark) {
 				disks = append(disks, mark)
 				break
@@ -98,10 +105,23 @@ func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
 	return slices.Compact(disks)
 }
 
+// wwnsOfSeveral returns the WWNs that disks with different serial numbers have: some enclosures give all of theirs the same one.
+func wwnsOfSeveral(storage []metal3.Storage) map[string]bool {
+	serials, several := map[string]string{}, map[string]bool{}
+	for _, disk := range storage {
+		for _, wwn := range []string{disk.WWNWithExtension, disk.WWN} {
+			serial, known := serials[wwn]
+			several[wwn] = several[wwn] || known && serial != disk.SerialNumber
+			serials[wwn] = disk.SerialNumber
+		}
+	}
+	return several
+}
+
 // MachineMACs returns the MAC addresses by which the host's machine is known, with the one that its spec names.
 func MachineMACs(host *metal3.BareMetalHost) []string {
 	macs := macsOf(host.Status.HardwareDetails)
-	if boot := strings.ToLower(host.Spec.BootMACAddress); boot != "" && !slices.Contains(macs, boot) {
+	if boot := host.Spec.BootMAC(); boot != "" && !slices.Contains(macs, boot) {
 		macs = append(macs, boot)
 	}
 	return macs
@@ -207,12 +227,12 @@ func haveOtherNICs(a, b *metal3.BareMetalHost) bool {
 
 // bootsFrom reports whether the boot MAC address of a is one of b's machine.
 func bootsFrom(a, b *metal3.BareMetalHost) bool {
-	boot := a.Spec.BootMACAddress
+	boot := a.Spec.BootMAC()
 	if boot == "" {
 		return false
 	}
 	hardware := b.Status.HardwareDetails
-	return strings.EqualFold(boot, b.Spec.BootMACAddress) || hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, boot) })
+	return boot == b.Spec.BootMAC() || hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, boot) })
 }
 
 // AreConfirmedApart reports whether a person has confirmed that two hosts are of different machines.

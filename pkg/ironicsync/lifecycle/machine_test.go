@@ -94,6 +94,7 @@ func TestPlaceholders(t *testing.T) {
 	for _, serial := range []string{
 		"", " ", "n/a", "None", "NULL", "Not Specified", "Not Applicable", "To Be Filled By O.E.M.", "To be filled by O.E.M", "Default string", "default_string", "System Serial Number",
 		"Chassis Serial Number", "0123456789", "1234567890", "123456789", "12345678", "0000000000", "000-000-000", "ffffffff", "FFFFFFFFFFFF", "XXXXXXXX", "........", "Unknown", "O.E.M.",
+		"Unspecified System Serial Number", "SYS-1234567890", "SN-12345", "(null string)", "EVAL", "123456789000",
 	} {
 		hardware := &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}, Storage: []metal3.Storage{{SerialNumber: serial, WWN: "0x0000000000000000"}}}
 		if got, disks := serialOf(hardware), disksOf(hardware); got != "" || len(disks) > 0 {
@@ -114,6 +115,18 @@ func TestPlaceholders(t *testing.T) {
 		if got := serialOf(&metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}}); got == "" {
 			t.Errorf("%q is no serial number", serial)
 		}
+	}
+}
+
+// TestWWNOfSeveralDisks: a WWN that an enclosure gives to all of its disks tells none of them from others.
+func TestWWNOfSeveralDisks(t *testing.T) {
+	const shared = "0x5000000000000001"
+	disks := disksOf(&metal3.HardwareDetails{Storage: []metal3.Storage{
+		{Name: "/dev/sda", WWN: shared, SerialNumber: "WD-A1000001"}, {Name: "/dev/sdb", WWN: shared, SerialNumber: "WD-A1000002"},
+		{Name: "/dev/sdc", WWN: "0x5000c50000000400", SerialNumber: "ZA100001"}, {Name: "/dev/sdd", WWN: "0x5000c50000000400", SerialNumber: "ZA100001"}, // by two paths
+	}})
+	if want := []string{"0x5000c50000000400", "wd-a1000001", "wd-a1000002"}; !slices.Equal(disks, want) {
+		t.Errorf("the disks are known by %q, want %q", disks, want)
 	}
 }
 

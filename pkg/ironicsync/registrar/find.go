@@ -54,10 +54,10 @@ func (r *Registrar) findByName(ctx context.Context, host *metal3.BareMetalHost) 
 }
 
 func (r *Registrar) findByPort(ctx context.Context, host *metal3.BareMetalHost) (id string, err error) {
-	if host.Spec.BootMACAddress == "" {
+	if host.Spec.BootMAC() == "" {
 		return "", nil
 	}
-	ports, err := r.Ironic.ListPorts(ctx, ironic.PortFilter{Address: host.Spec.BootMACAddress})
+	ports, err := r.Ironic.ListPorts(ctx, ironic.PortFilter{Address: host.Spec.BootMAC()})
 	if err != nil || len(ports) == 0 {
 		return "", err
 	}

@@ -34,7 +34,7 @@ const maxPorts = 64
 // that an earlier inspection found, which Ironic does not know any more when it has lost the node. Those from which
 // the host boots come first.
 func wantedPorts(host *metal3.BareMetalHost) (ports []wantedPort) {
-	boot := strings.ToLower(host.Spec.BootMACAddress)
+	boot := host.Spec.BootMAC()
 	boots := map[string]bool{}
 	if hardware := host.Status.HardwareDetails; hardware != nil {
 		for _, nic := range hardware.NIC {
@@ -87,7 +87,7 @@ func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID 
 			continue
 		}
 		err := r.createPort(ctx, reg, nodeUUID, port)
-		isRequired := strings.EqualFold(port.mac, reg.host.Spec.BootMACAddress)
+		isRequired := port.mac == reg.host.Spec.BootMAC()
 		conflict, answer := new(portConflict), new(ironic.APIError)
 		switch {
 		case err == nil:

@@ -36,6 +36,7 @@ func TestWantedPorts(t *testing.T) {
 	}{
 		"not inspected": {host: &metal3.BareMetalHost{Spec: metal3.BareMetalHostSpec{BootMACAddress: "00:16:3E:00:00:01"}}, want: []wantedPort{{"00:16:3e:00:00:01", true}}},
 		"nothing known": {host: &metal3.BareMetalHost{}},
+		"a placeholder": {host: hostWith("00:00:00:00:00:00", metal3.NIC{MAC: "00:16:3e:00:00:01", PXE: true}), want: []wantedPort{{"00:16:3e:00:00:01", true}}},
 		"by the inspection alone": {
 			host: hostWith("", metal3.NIC{MAC: "00:16:3e:00:00:01"}, metal3.NIC{MAC: "00:16:3e:00:00:02", PXE: true}),
 			want: []wantedPort{{"00:16:3e:00:00:02", true}, {"00:16:3e:00:00:01", false}},

@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"net"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,7 +111,8 @@ type BareMetalHostSpec struct {
 
 	// The MAC address of the network interface from which the host boots, for example
 	// 00:ab:4f:d8:9e:fa. It is required for libvirt and if inspection is disabled. It cannot
-	// be changed once it is set.
+	// be changed once it is set. An address that no interface can have, such as
+	// 00:00:00:00:00:00, is ignored.
 	// +optional
 	// +k8s:validation:pattern="^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
@@ -266,6 +270,16 @@ func (host *BareMetalHost) HasBMCDetails() bool {
 // password.
 func (host *BareMetalHost) CredentialsKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName}
+}
+
+// BootMAC returns the MAC address from which the host boots, in lower case; empty if the spec has none. Templates have zeros or a
+// broadcast address in its place, which are ignored: no interface has a group address.
+func (spec *BareMetalHostSpec) BootMAC() string {
+	address, err := net.ParseMAC(spec.BootMACAddress)
+	if err != nil || address[0]&1 != 0 || strings.Trim(address.String(), "0:") == "" {
+		return ""
+	}
+	return address.String()
 }
 
 // BootMode returns the boot mode of the host, which is UEFI if the spec has none.

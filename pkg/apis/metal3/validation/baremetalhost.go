@@ -51,7 +51,7 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 		all = append(all, field.Forbidden(spec.Child("bmc", "address"),
 			"can be changed only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))
 	}
-	if before := old.Spec.BootMACAddress; before != "" && !strings.EqualFold(before, host.Spec.BootMACAddress) {
+	if before := old.Spec.BootMAC(); before != "" && before != host.Spec.BootMAC() {
 		all = append(all, field.Forbidden(spec.Child("bootMACAddress"),
 			"cannot be changed or removed once it is set: keep "+before+", or delete the host and create it again"))
 	}
@@ -118,6 +118,15 @@ func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorLis
 	return append(all, validateNetworkInterfaces(spec.NetworkInterfaces, path.Child("networkInterfaces"))...)
 }
 
+// Warnings returns what is accepted in a host, and is not as the user may think.
+func Warnings(host *v1alpha1.BareMetalHost) []string {
+	warnings := imageCredentialWarnings(host)
+	if mac := host.Spec.BootMACAddress; mac != "" && host.Spec.BootMAC() == "" {
+		warnings = append(warnings, fmt.Sprintf("spec.bootMACAddress: %s is ignored, because no network interface can have it", mac))
+	}
+	return warnings
+}
+
 // validateBMC applies the rules that depend on the driver, which the address determines.
 func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
 	spec := &host.Spec
@@ -133,7 +142,7 @@ func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList
 	if err != nil {
 		return all // Check has said so
 	}
-	if spec.BootMACAddress == "" {
+	if spec.BootMAC() == "" {
 		switch mac := path.Child("bootMACAddress"); {
 		case access.NeedsMAC:
 			all = append(all, field.Required(mac, "is required with "+access.Scheme+"://"))

@@ -107,9 +107,9 @@ func accepted(schemes []string) string {
 	return "must be a URL with one of the schemes " + strings.Join(schemes, ", ")
 }
 
-// ImageCredentialWarnings returns a warning for each URL in the image of a host that contains a user
+// imageCredentialWarnings returns a warning for each URL in the image of a host that contains a user
 // name or password.
-func ImageCredentialWarnings(host *v1alpha1.BareMetalHost) []string {
+func imageCredentialWarnings(host *v1alpha1.BareMetalHost) []string {
 	if host.Spec.Image == nil {
 		return nil
 	}

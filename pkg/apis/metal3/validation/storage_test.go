@@ -81,7 +81,7 @@ func TestValidateRAID(t *testing.T) {
 	}
 }
 
-func TestImageCredentialWarnings(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	for _, test := range []struct {
 		image v1alpha1.Image
 		want  int
@@ -90,12 +90,17 @@ func TestImageCredentialWarnings(t *testing.T) {
 		{v1alpha1.Image{URL: "http://user:secret@a/b", Checksum: "c"}, 1},
 		{v1alpha1.Image{URL: "http://user:secret@a/b", Checksum: "http://user:secret@a/c"}, 2},
 	} {
-		warnings := ImageCredentialWarnings(newHost(image(test.image)))
+		warnings := Warnings(newHost(image(test.image)))
 		if len(warnings) != test.want || strings.Contains(strings.Join(warnings, " "), "secret@") {
 			t.Errorf("%+v: %q, want %d warnings without the password", test.image, warnings, test.want)
 		}
 	}
-	if warnings := ImageCredentialWarnings(newHost()); warnings != nil {
+	if warnings := Warnings(newHost()); warnings != nil {
 		t.Errorf("without an image: %q", warnings)
+	}
+	for mac, want := range map[string]int{"": 0, "00:00:5E:00:53:01": 0, "00:00:00:00:00:00": 1, "ff:ff:ff:ff:ff:ff": 1, "01:00:5e:00:00:01": 1} {
+		if warnings := Warnings(newHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = mac })); len(warnings) != want {
+			t.Errorf("MAC address %s: %q", mac, warnings)
+		}
 	}
 }

@@ -89,12 +89,14 @@ func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field
 	return kind.FirstErrors(validation.ValidateBareMetalHostUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)))
 }
 
-func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	return validation.Warnings(obj.(*metal3.BareMetalHost))
+}
 
-// WarningsOnUpdate warns of credentials in image URLs, which are accepted only if the host has had
+// WarningsOnUpdate also warns of credentials in image URLs, which are accepted only if the host has had
 // them before.
 func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
-	return validation.ImageCredentialWarnings(obj.(*metal3.BareMetalHost))
+	return validation.Warnings(obj.(*metal3.BareMetalHost))
 }
 
 func (strategy) Canonicalize(runtime.Object) {}
