@@ -64,6 +64,9 @@ func (b *biosSettings) update(ctx context.Context, host *metal3.BareMetalHost, o
 		switch {
 		case errors.As(err, &unread):
 			settings.Unread(&obj.Status.Conditions, obj.Generation, unread.Error(), now)
+			if obj.Status.Settings == nil { // it was never read, and a status must have them
+				obj.Status.Settings = metal3.SettingsMap{}
+			}
 		case err != nil:
 			return false, false, err
 		default:

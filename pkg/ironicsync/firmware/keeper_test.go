@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
@@ -88,10 +90,25 @@ func (o *objects[T]) put(obj T) T {
 	if o.stored == nil {
 		o.stored = map[string]T{}
 	}
+	if errs := invalid(obj); len(errs) > 0 { // the API would refuse it
+		panic(errs.ToAggregate())
+	}
 	o.version++
 	obj.SetResourceVersion(strconv.Itoa(o.version))
 	o.stored[obj.GetNamespace()+"/"+obj.GetName()] = obj
 	return obj.DeepCopyObject().(T)
+}
+
+func invalid(obj runtime.Object) field.ErrorList {
+	switch obj := obj.(type) {
+	case *metal3.HostFirmwareSettings:
+		return validation.ValidateHostFirmwareSettings(obj, nil)
+	case *metal3.HostFirmwareComponents:
+		return validation.ValidateHostFirmwareComponents(obj, nil)
+	case *metal3.FirmwareSchema:
+		return validation.ValidateFirmwareSchema(obj, nil)
+	}
+	return nil
 }
 
 // List returns all objects of the kind.
@@ -347,6 +364,44 @@ func TestUnread(t *testing.T) {
 				time.Sleep(time.Minute) // the requests end
 			})
 		})
+	}
+}
+
+// TestNeverRead: if Ironic has never given the settings of a machine, its object says so, whether or not it has wishes.
+func TestNeverRead(t *testing.T) {
+	f := newFleet("a")
+	f.ironic.err = &ironic.APIError{Status: 400, Message: "Schema error for response body: bios[3].lower_bound: -1 is less than the minimum of 0"}
+	says := func(when string) {
+		t.Helper()
+		settings, err := f.settings.Get(t.Context(), "n", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := meta.FindStatusCondition(settings.Status.Conditions, "UpToDate"); c == nil || c.Status != metav1.ConditionFalse || !strings.HasSuffix(c.Message, "the minimum of 0") {
+			t.Errorf("%s: the condition is %+v", when, c)
+		}
+	}
+	unread := new(unreadError)
+	if _, err := f.Settings.Ensure(t.Context(), f.hosts["a"]); !errors.As(err, &unread) {
+		t.Errorf("the error is %v", err)
+	}
+	says("at first")
+	wish, err := f.settings.Get(t.Context(), "n", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish.Spec.Settings, wish.Generation = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("on")}, 2
+	if _, err := f.settings.UpdateStatus(t.Context(), wish); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Settings.Refresh(t.Context(), f.hosts["a"]); !errors.As(err, &unread) {
+		t.Errorf("with a wish, the error is %v", err)
+	}
+	says("with a wish")
+	f.ironic.err = nil
+	f.moved("a")
+	if err := f.RefreshSettings(t.Context(), "n", "a"); err != nil || f.value(t, "a") != "on" {
+		t.Errorf("read at last: %v, %s", err, f.value(t, "a"))
 	}
 }
 
