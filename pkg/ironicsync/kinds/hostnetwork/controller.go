@@ -177,6 +177,7 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 			registration.NetworkInterface, ironic.NetworkInterfaceNetworking)}
 	}
 	wanted := map[string]port{}
+	var unusable error
 	for _, nic := range host.Spec.NetworkInterfaces {
 		mac, err := macOf(host, &nic)
 		if err != nil {
@@ -189,20 +190,31 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 		if err != nil {
 			return err
 		}
-		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: linkOf(host, &nic, mac)}
+		link, err := linkOf(host, &nic, mac)
+		if err != nil {
+			unusable = err // which keeps no other interface from being configured
+		}
+		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: link}
 	}
 	ports, err := client.ListSwitchPorts(ctx, uuid)
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, present := range ports {
 		mac := strings.ToLower(present.Address)
 		if patches := patchesOf(&present, wanted[mac]); len(patches) > 0 {
 			if err := client.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
-				return err
+				failed = append(failed, err) // which may be about this port only
 			}
 		}
 		delete(wanted, mac)
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	if unusable != nil {
+		return unusable
 	}
 	if len(wanted) > 0 {
 		return &problem{metal3.InvalidInterfaceNamesReason, "Ironic has no ports with the MAC addresses of these interfaces: " + strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")}

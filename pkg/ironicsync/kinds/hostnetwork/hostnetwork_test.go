@@ -3,6 +3,7 @@ package hostnetwork
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +112,8 @@ func (w *world) UpdatePort(_ context.Context, fence ironic.Fence, _ string, patc
 	for _, p := range patches {
 		switch p.Path {
 		case "/local_link_connection":
-			w.port.Link = p.Value.(map[string]any)
+			w.port.Link = maps.Clone(p.Value.(map[string]any))
+			w.port.Link["switch_id"] = strings.ToLower(w.port.Link["switch_id"].(string)) // as Ironic has it
 		case "/extra/switchport":
 			w.port.Extra = map[string]any{"note": "kept", "switchport": p.Value}
 			if p.Op == ironic.PatchRemove {
@@ -178,10 +180,15 @@ func TestPorts(t *testing.T) {
 
 	w.host.Spec.NetworkInterfaces = []metal3.NetworkInterface{{
 		MACAddress: strings.ToUpper(mac), HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "access", Namespace: "shared"},
-		SwitchPort: &metal3.SwitchPortIdentifier{SwitchID: "00:1b:21:00:00:01", PortID: "Eth2"},
+		SwitchPort: &metal3.SwitchPortIdentifier{SwitchID: "00:1B:21:00:00:01", PortID: "Eth2"},
 	}}
-	if _, err := w.reconcile(t); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if _, err := w.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.updates != 2 {
+		t.Errorf("%d updates for two changes", w.updates)
 	}
 	want.Extra["switchport"] = map[string]any{"mode": "access", "native_vlan": 7}
 	want.Link = map[string]any{"switch_id": "00:1b:21:00:00:01", "port_id": "Eth2"}
@@ -214,6 +221,14 @@ func TestProblems(t *testing.T) {
 		"no such interface":  {given: func(w *world) { w.host.Spec.NetworkInterfaces[0].Name = "eth0" }, reason: "InvalidInterfaceNames", message: "no interface eth0; it has eno0, eno1"},
 		"no port":            {given: func(w *world) { w.port.Address = "52:54:00:aa:00:99" }, reason: "InvalidInterfaceNames", message: mac},
 		"no such attachment": {given: func(w *world) { w.attachments = nil }, reason: "AttachmentNotFound", message: "metal3/tenant does not exist", retried: true},
+		"a switch without a MAC address": {given: func(w *world) {
+			nics := w.host.Status.HardwareDetails.NIC
+			for i := range nics {
+				if nics[i].LLDP != nil {
+					nics[i].LLDP.SwitchID = "leaf-4-1"
+				}
+			}
+		}, reason: "IronicRefused", message: `announces "leaf-4-1" as its ID, which is no MAC address: give its switchPort`},
 		"refused": {given: func(w *world) {
 			w.refusal = ironic.NewAPIError("update port", 400, []byte(`{"error_message":"{\"faultstring\":\"no such switch\"}"}`), nil)
 		}, reason: "IronicRefused", message: "no such switch", retried: true},

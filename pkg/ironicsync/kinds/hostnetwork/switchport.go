@@ -2,6 +2,8 @@ package hostnetwork
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,24 +75,33 @@ func expand(entries []string) []int {
 	return slices.Compact(vlans)
 }
 
+// switchID is what Ironic accepts as the switch_id of a link: a MAC address, or the datapath ID of an OpenFlow switch.
+var switchID = regexp.MustCompile(`^(([0-9a-f]{2}:){5}[0-9a-f]{2}|[0-9a-f]{16})$`)
+
 // linkOf returns the switch port of an interface as a port's local_link_connection: the one that the spec
-// names, or the one that the switch has announced by LLDP; nil if neither is known.
-func linkOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface, mac string) map[string]any {
+// names, or the one that the switch has announced by LLDP; nil if neither is known. A switch can announce any text as its ID: the
+// error is then a *problem.
+func linkOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface, mac string) (map[string]any, error) {
 	if given := nic.SwitchPort; given != nil {
-		return map[string]any{"switch_id": given.SwitchID, "port_id": given.PortID}
+		// Ironic has it in lower case.
+		return map[string]any{"switch_id": strings.ToLower(given.SwitchID), "port_id": given.PortID}, nil
 	}
 	if hardware := host.Status.HardwareDetails; hardware != nil {
 		for _, found := range hardware.NIC {
 			if lldp := found.LLDP; strings.EqualFold(found.MAC, mac) && lldp != nil && lldp.SwitchID != "" && lldp.PortID != "" {
-				link := map[string]any{"switch_id": lldp.SwitchID, "port_id": lldp.PortID}
+				id := strings.ToLower(lldp.SwitchID)
+				if !switchID.MatchString(id) {
+					return nil, &problem{metal3.IronicRefusedReason, fmt.Sprintf("The switch of interface %s announces %q as its ID, which is no MAC address: give its switchPort", mac, lldp.SwitchID)}
+				}
+				link := map[string]any{"switch_id": id, "port_id": lldp.PortID}
 				if lldp.SwitchSystemName != "" {
 					link["switch_info"] = lldp.SwitchSystemName
 				}
-				return link
+				return link, nil
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // switchportKey in the extra of a port is what ironic-networking configures the switch port by.
