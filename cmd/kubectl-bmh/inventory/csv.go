@@ -82,19 +82,24 @@ func readHeading(line string, comma byte) ([]*Field, error) {
 	}
 	heading := make([]*Field, len(names))
 	seen := map[*Field]string{}
+	var unknown []error
 	for i, name := range names {
 		if name == "" {
 			continue
 		}
 		field, err := fieldByName(name)
 		if err != nil {
-			return nil, fmt.Errorf("%w; remove the column if it is not needed", err)
+			unknown = append(unknown, err)
+			continue
 		}
 		if other, found := seen[field]; found {
 			return nil, fmt.Errorf("%q is there twice: %q means the same", name, other)
 		}
 		seen[field] = name
 		heading[i] = field
+	}
+	if err := join(unknown...); err != nil {
+		return nil, fmt.Errorf("%w; remove the columns that are not needed", err)
 	}
 	return heading, nil
 }

@@ -85,6 +85,8 @@ func parseYAML(part []byte, before int) (roots []*yaml.Node, mistake *LineError)
 				continue
 			}
 			moveLines(root, before)
+			expandMerges(root)
+			keepDates(root)
 			roots = append(roots, root)
 		}
 	}
@@ -97,6 +99,16 @@ func moveLines(node *yaml.Node, by int) {
 	node.Line += by
 	for _, content := range node.Content {
 		moveLines(content, by)
+	}
+}
+
+// keepDates has dates without quotes taken as they are written, as kubectl does: one can be a serial number.
+func keepDates(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
+		node.Tag = "!!str"
+	}
+	for _, content := range node.Content {
+		keepDates(content)
 	}
 }
 

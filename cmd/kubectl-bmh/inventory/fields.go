@@ -149,7 +149,7 @@ var Fields = []Field{
 }
 
 func setLabels(e *Entry, value string) error {
-	for _, pair := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
+	for _, pair := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",;| ", r) }) {
 		key, labelValue, found := strings.Cut(pair, "=")
 		if !found || key == "" {
 			return errors.New("must be pairs such as rack=7,row=b")
@@ -173,6 +173,7 @@ var aliases = map[string]string{
 	"mac": "bootmacaddress", "macaddress": "bootmacaddress", "macaddr": "bootmacaddress", "bootmac": "bootmacaddress",
 	"pxemac": "bootmacaddress", "pxemacaddress": "bootmacaddress", "macpxe": "bootmacaddress", "bootnicmac": "bootmacaddress",
 	"arch": "architecture", "cpuarch": "architecture", "secret": "credentialsname", "imageurl": "image", "comment": "description",
+	"disk": "rootdevice",
 }
 
 // fieldByName returns a field. Case and all but letters and digits do not matter.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -51,6 +52,24 @@ func TestFiles(t *testing.T) {
 			`metal3/node-2 - - {bmc: address: redfish-virtualmedia+http://192.0.2.1:8000/redfish/v1/Systems/2 credentialsName: node-2-bmc-secret disableCertificateVerification: true bootMode: UEFISecureBoot online: true rootDeviceHints: deviceName: /dev/sda minSizeGigabytes: 10} metal3/node-2-bmc-secret admin 2222`,
 			`metal3/node-3 - - {bmc: address: ipmi://[2001:db8::3]?privilegelevel=OPERATOR credentialsName: node-3-bmc-secret bootMode: legacy online: true} metal3/node-3-bmc-secret admin pw-3`,
 		},
+		"ironic_hosts.json": {
+			`metal3/m-0 - - {architecture: x86_64 bmc: address: ipmi://192.0.2.1:1234 credentialsName: m-0-bmc-secret bootMACAddress: 00:00:5e:00:53:01 bootMode: UEFI online: true} metal3/m-0-bmc-secret root pw`,
+			`metal3/m-1 - - {bmc: address: redfish://192.0.2.2/redfish/v1/Systems/1 credentialsName: m-1-bmc-secret disableCertificateVerification: true bootMode: legacy online: true} metal3/m-1-bmc-secret root pw`,
+		},
+		"node-list.json": {
+			`metal3/extra-0 - - {architecture: x86_64 bmc: address: redfish+http://192.0.2.1:8000/redfish/v1/Systems/1 credentialsName: extra-0-bmc-secret bootMACAddress: 00:00:5e:00:53:01 online: true rootDeviceHints: deviceName: /dev/disk/by-path/pci-0000:00:17.0-ata-1 minSizeGigabytes: 100 model: SSD rotational: false serialNumber: S4X} metal3/extra-0-bmc-secret a p`,
+			`metal3/extra-1 - - {bmc: address: ipmi://192.0.2.2 credentialsName: extra-1-bmc-secret online: true} metal3/extra-1-bmc-secret a p`,
+		},
+		"merged.yaml": {
+			`metal3/a - - {bmc: address: ipmi://192.0.2.1 credentialsName: a-bmc-secret bootMode: UEFI online: true} metal3/a-bmc-secret admin pw`,
+			`metal3/b - - {bmc: address: ipmi://192.0.2.2 credentialsName: b-bmc-secret bootMode: UEFI online: true} metal3/b-bmc-secret admin pw`,
+			`metal3/c - - {bmc: address: ipmi://192.0.2.3 credentialsName: c-bmc-secret bootMode: UEFI online: true} metal3/c-bmc-secret admin other`,
+		},
+		"merged-manifest.yaml": {
+			`metal3/h-0 map[rack:7] - {bmc: address: ipmi://192.0.2.1 credentialsName: s online: true}`,
+			`metal3/h-1 map[row:b seat:1] - {bmc: address: ipmi://192.0.2.2 credentialsName: s bootMode: UEFI description: 2024-06-01 online: true rootDeviceHints: serialNumber: 2021-03-04}`,
+		},
+		"eks-anywhere.csv": {`metal3/eksa-cp-1 map[rack:7 type:cp] - {bmc: address: 192.0.2.1 credentialsName: eksa-cp-1-bmc-secret bootMACAddress: 00:00:5e:00:53:01 online: true rootDeviceHints: deviceName: /dev/sda} metal3/eksa-cp-1-bmc-secret root pw`},
 		"install-config.yaml": {
 			`metal3/master-0 map[installer.openshift.io/role:control-plane] - {bmc: address: redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1 credentialsName: master-0-bmc-secret disableCertificateVerification: true bootMACAddress: 00:00:5e:00:53:01 bootMode: UEFI online: true rootDeviceHints: minSizeGigabytes: 20 rotational: false} metal3/master-0-bmc-secret admin 0123`,
 			`metal3/worker-0 - - {bmc: address: ipmi://192.0.2.2 credentialsName: worker-0-bmc-secret bootMACAddress: 00:00:5e:00:53:02 bootMode: legacy online: true} metal3/worker-0-bmc-secret admin pw`,
@@ -91,6 +110,18 @@ func TestSecretsOnlyOnce(t *testing.T) {
 {apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: h-2}, spec: {bmc: {address: "ipmi://192.0.2.2", credentialsName: s}}}
 `)
 	if len(mistakes) != 1 || len(objects) != 2 || len(objects[0].Secrets) != 1 || len(objects[1].Secrets) != 0 {
+		t.Errorf("mistakes %q, objects %+v", mistakes, objects)
+	}
+}
+
+// TestPullSecret: the Secret for the registry of an image is one that the host names.
+func TestPullSecret(t *testing.T) {
+	_, mistakes, objects := read(t, `
+{apiVersion: v1, kind: Secret, metadata: {name: registry}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '{"auths":{}}'}}
+---
+{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: h}, spec: {bmc: {address: "ipmi://192.0.2.1", credentialsName: s}, image: {url: "oci://registry.example.org/os:1", ociAuthSecretName: registry}}}
+`)
+	if len(mistakes) > 0 || len(objects) != 1 || len(objects[0].Secrets) != 1 || objects[0].Secrets[0].Type != corev1.SecretTypeDockerConfigJson {
 		t.Errorf("mistakes %q, objects %+v", mistakes, objects)
 	}
 }

@@ -15,8 +15,17 @@ import (
 
 const noSuchNodeField = "no host can have this; remove it, or create the node in Ironic and make a host of it with kubectl bmh adopt"
 
-// isNodes reports whether a document is a list of Ironic's nodes, as metal3-dev-env writes it to ironic_nodes.json.
-func isNodes(root *yaml.Node) bool { return isList(child(root, "nodes")) }
+// isNodes reports whether a document is a list of Ironic's nodes, as metal3-dev-env writes it to ironic_nodes.json, or that list alone.
+func isNodes(root *yaml.Node) bool {
+	return isList(child(root, "nodes")) || isList(root) && len(root.Content) > 0 && child(resolved(root.Content[0]), "driver_info") != nil
+}
+
+func nodesOf(root *yaml.Node) []*yaml.Node {
+	if isList(root) {
+		return root.Content
+	}
+	return child(root, "nodes").Content
+}
 
 func readNodes(roots []*yaml.Node, _ string) (entries []Entry, mistakes []*LineError, err error) {
 	for _, root := range roots {
@@ -24,7 +33,7 @@ func readNodes(roots []*yaml.Node, _ string) (entries []Entry, mistakes []*LineE
 			mistakes = append(mistakes, &LineError{Line: root.Line, Err: errors.New("this document has no list of nodes, as the first has"), IsOther: true})
 			continue
 		}
-		for _, item := range child(root, "nodes").Content {
+		for _, item := range nodesOf(root) {
 			entry, err := readIronicNode(item)
 			if err != nil {
 				mistakes = append(mistakes, &LineError{Line: item.Line, Name: entry.Name, Err: err})
@@ -44,6 +53,7 @@ type nodeAccess struct {
 	ipmiAddress, ipmiPort, ipmiLevel string
 	redfishAddress, redfishSystem    string
 	username, password, verifyCA     string
+	insecure                         bool
 }
 
 func readIronicNode(item *yaml.Node) (Entry, error) {
@@ -58,6 +68,7 @@ func readIronicNode(item *yaml.Node) (Entry, error) {
 	}, noSuchNodeField)
 	address, addressErr := a.hostAddress()
 	entry.Spec.BMC.Address, entry.Username, entry.Password = address, a.username, a.password
+	entry.Spec.BMC.DisableCertificateVerification = a.insecure
 	switch strings.ToLower(a.verifyCA) {
 	case "", "true":
 	case "false":
@@ -75,6 +86,7 @@ func (a *nodeAccess) setters() setters {
 		"ipmi_username": toText(&a.username), "ipmi_password": toText(&a.password),
 		"redfish_address": toText(&a.redfishAddress), "redfish_system_id": toText(&a.redfishSystem), "redfish_verify_ca": toText(&a.verifyCA),
 		"redfish_username": toText(&a.username), "redfish_password": toText(&a.password),
+		"disable_certificate_verification": toBool(&a.insecure), // dev-scripts'
 		// The server tells Ironic which ramdisk to boot.
 		"deploy_kernel": nil, "deploy_ramdisk": nil, "rescue_kernel": nil, "rescue_ramdisk": nil, "bootloader": nil,
 	}
@@ -99,7 +111,7 @@ func (a *nodeAccess) hostAddress() (string, error) {
 		return addressOr(address, "ipmi_address")
 	case "redfish", "idrac", "redfish-virtualmedia", "redfish-uefihttp": // the last two are metal3-dev-env's
 		system := a.redfishSystem
-		if system != "" && !strings.HasPrefix(system, "/") {
+		if system != "" && !strings.Contains(system, "/") {
 			system = "/redfish/v1/Systems/" + system
 		}
 		driver := "redfish"
@@ -157,8 +169,27 @@ func readProperties(node *yaml.Node, spec *metal3.BareMetalHostSpec) error {
 	return fieldsOf(node, setters{
 		"cpu_arch": toText(&spec.Architecture), "capabilities": func(c *yaml.Node) error { return readCapabilities(c, spec) },
 		"root_device": func(hints *yaml.Node) error { return readRootDevice(hints, spec) },
+		"boot_mode":   func(mode *yaml.Node) error { return readBootMode(mode, spec) }, // dev-scripts'
 		"local_gb":    nil, "cpus": nil, "memory_mb": nil, "vendor": nil,
 	}, noSuchNodeField)
+}
+
+func readBootMode(node *yaml.Node, spec *metal3.BareMetalHostSpec) error {
+	mode, err := scalar(node)
+	if err != nil || mode == "" {
+		return err
+	}
+	switch strings.ToLower(mode) {
+	case "uefi":
+		spec.BootMode = metal3.UEFI
+	case "uefisecureboot":
+		spec.BootMode = metal3.UEFISecureBoot
+	case "legacy", "bios":
+		spec.BootMode = metal3.Legacy
+	default:
+		return errors.New("must be UEFI, UEFISecureBoot or legacy")
+	}
+	return nil
 }
 
 // readCapabilities reads how the node boots, from a mapping or from text such as boot_mode:uefi,secure_boot:true. The other
@@ -182,16 +213,4 @@ func readCapabilities(node *yaml.Node, spec *metal3.BareMetalHostSpec) error {
 		spec.BootMode = metal3.UEFI
 	}
 	return nil
-}
-
-// readRootDevice reads Ironic's hints, which a host has under other names.
-func readRootDevice(node *yaml.Node, spec *metal3.BareMetalHostSpec) error {
-	hints := &metal3.RootDeviceHints{}
-	err := fieldsOf(node, setters{
-		"name": toText(&hints.DeviceName), "hctl": toText(&hints.HCTL), "model": toText(&hints.Model), "vendor": toText(&hints.Vendor),
-		"serial": toText(&hints.SerialNumber), "wwn": toText(&hints.WWN), "wwn_with_extension": toText(&hints.WWNWithExtension),
-		"wwn_vendor_extension": toText(&hints.WWNVendorExtension), "size": toStruct(&hints.MinSizeGigabytes), "rotational": toStruct(&hints.Rotational),
-	}, noSuchNodeField)
-	spec.RootDeviceHints = hints
-	return err
 }

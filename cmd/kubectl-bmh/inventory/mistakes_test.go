@@ -9,6 +9,11 @@ import (
 
 const manifestHost = "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: h}\nspec: {bmc: {address: \"ipmi://192.0.2.1\", credentialsName: s}}\n"
 
+// oneNode is a list of one node of Ironic, with a root device hint.
+func oneNode(hint string) string {
+	return `{"nodes": [{"name": "n", "driver": "ipmi", "driver_info": {"ipmi_address": "192.0.2.1", "ipmi_username": "a", "ipmi_password": "p"}, "properties": {"root_device": {` + hint + `}}}]}`
+}
+
 // TestMistakes: what is wrong in a file is told with its line, whatever the format.
 func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -39,6 +44,12 @@ func TestMistakes(t *testing.T) {
 		"a driver without hosts":           {`{"nodes": [{"name": "n", "driver": "snmp"}]}`, 0, []string{`line 1: n: the driver "snmp" is none`}},
 		"a driver without an address":      {"{\"nodes\": [\n{\"name\": \"n\", \"driver\": \"redfish\"}]}", 0, []string{"line 2: n: driver_info.redfish_address is missing"}},
 		"what no host can have":            {`{"nodes": [{"name": "n", "driver": "ipmi", "driver_info": {"ipmi_address": "192.0.2.1", "ipmi_cipher_suite": 3}}]}`, 0, []string{`line 1: n: driver_info: "ipmi_cipher_suite": no host can have this`}},
+		"a size that is equal":             {oneNode(`"size": 480`), 0, []string{"line 1: n: properties: root_device: size: a host can only have the least size"}},
+		"a model that is equal":            {oneNode(`"model": "SSD 1"`), 0, []string{"line 1: n: properties: root_device: model: Ironic compares it in another way"}},
+		"a serial number of several":       {oneNode(`"serial": "<or> a <or> b"`), 0, []string{`line 1: n: properties: root_device: serial: a host can only have the value that the disk has, and no "<or>"`}},
+		"a size that is none":              {oneNode(`"size": ">= much"`), 0, []string{"line 1: n: properties: root_device: size: must be >= and a number of GiB"}},
+		"a merge of what is no mapping":    {"- {name: a, address: 192.0.2.1, username: u, password: p, <<: 7}\n", 0, []string{`line 1: a: "<<": there is no such field`}},
+		"a merge of itself":                {"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: h}\nspec: &s {bmc: {address: \"ipmi://192.0.2.1\", credentialsName: s}, raid: {<<: *s}}\n", 0, []string{"line 1: h: spec: "}},
 		"a CA of a node":                   {`{"nodes": [{"name": "n", "driver": "redfish", "driver_info": {"redfish_address": "192.0.2.1", "redfish_verify_ca": "/ca"}}]}`, 0, []string{"line 1: n: redfish_verify_ca must be"}},
 		"ports that are no list":           {`{"nodes": [{"name": "n", "driver": "ipmi", "driver_info": {"ipmi_address": "192.0.2.1"}, "ports": 7}]}`, 0, []string{"line 1: n: ports: must be a list"}},
 		"the network of an install-config": {"platform: {baremetal: {hosts: [{name: n, bmc: {address: 192.0.2.1, username: u, password: p}, networkConfig: {a: b}}]}}", 0, []string{"line 1: n: networkConfig: remove it"}},

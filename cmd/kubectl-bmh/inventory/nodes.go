@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,66 @@ func resolved(node *yaml.Node) *yaml.Node {
 		return node.Alias
 	}
 	return node
+}
+
+// expandMerges replaces the merge keys of YAML 1.1 (<<: *defaults) by the keys of the mappings that they name, as kubectl does. The
+// mapping of an anchor comes before its aliases, so that its own are replaced already.
+func expandMerges(node *yaml.Node) {
+	for _, content := range node.Content {
+		expandMerges(content)
+	}
+	if node.Kind != yaml.MappingNode || !slices.ContainsFunc(node.Content, isMerge) {
+		return
+	}
+	has := map[string]bool{}
+	var content, merged []*yaml.Node
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		from := mergedMaps(value)
+		if !isMerge(key) || from == nil {
+			has[key.Value] = true
+			content = append(content, key, value)
+		}
+		if isMerge(key) {
+			merged = append(merged, from...)
+		}
+	}
+	for _, from := range merged { // of several, the first counts
+		for i := 0; i+1 < len(from.Content); i += 2 {
+			if key := from.Content[i]; !has[key.Value] && !isMerge(key) {
+				has[key.Value] = true
+				content = append(content, key, aliasOf(from.Content[i+1]))
+			}
+		}
+	}
+	node.Content = content
+}
+
+// aliasOf returns an alias of a node: of those, the decoder notices how many there are, and circles.
+func aliasOf(node *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.AliasNode, Alias: resolved(node), Line: node.Line, Column: node.Column}
+}
+
+// isMerge reports whether a node is a merge key. In a place that is no key, it means nothing.
+func isMerge(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" }
+
+// mergedMaps returns the mappings that the value of a merge key names, or nil if it is none.
+func mergedMaps(value *yaml.Node) []*yaml.Node {
+	value = resolved(value)
+	switch {
+	case isMap(value):
+		return []*yaml.Node{value}
+	case isList(value):
+		var all []*yaml.Node
+		for _, item := range value.Content {
+			if item = resolved(item); !isMap(item) {
+				return nil
+			}
+			all = append(all, item)
+		}
+		return all
+	}
+	return nil
 }
 
 // child returns the value of a key, or nil. A path has several keys.

@@ -76,6 +76,7 @@ var refusedDocuments = []refused[*yaml.Node]{
 	{isInstallConfigOnly, "an install-config of OpenShift without platform.baremetal.hosts", "add the hosts and their BMCs, or give a CSV file"},
 	{has("sops"), "encrypted by SOPS", "decrypt it: sops -d FILE | kubectl bmh create -f -"},
 	{has("chassis"), "a file for openstack baremetal create", "create its nodes in Ironic with that, and make hosts of them with kubectl bmh adopt"},
+	{isNodeList, "what openstack baremetal node list has printed, which has no addresses of BMCs", "make hosts of the nodes with kubectl bmh adopt"},
 	{isInstackenv, "an instackenv.json of TripleO", "write its nodes into a CSV file with name, address, username, password and bootMACAddress"},
 	{isPlaybook, "a playbook of Ansible", "give a list of machines"},
 	{isAnsible, "an inventory of Ansible", "write its machines and their BMCs into a CSV file"},
@@ -101,6 +102,10 @@ func isInstallConfigOnly(root *yaml.Node) bool {
 func isInstackenv(root *yaml.Node) bool {
 	nodes := child(root, "nodes")
 	return isList(nodes) && len(nodes.Content) > 0 && child(resolved(nodes.Content[0]), "pm_type") != nil
+}
+
+func isNodeList(root *yaml.Node) bool {
+	return isList(root) && len(root.Content) > 0 && child(resolved(root.Content[0]), "UUID") != nil && child(resolved(root.Content[0]), "Provisioning State") != nil
 }
 
 func isPlaybook(root *yaml.Node) bool {

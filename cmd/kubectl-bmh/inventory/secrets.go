@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -50,6 +51,9 @@ func (s *secretsIn) add(o object, namespace string) {
 func (s *secretsIn) give(entry *Entry) error {
 	spec := &entry.Spec
 	names := []string{spec.BMC.CredentialsName, spec.PreprovisioningNetworkDataName}
+	if spec.Image != nil {
+		names = append(names, ptr.Deref(spec.Image.OCIAuthSecretName, ""))
+	}
 	for _, ref := range []*corev1.SecretReference{spec.UserData, spec.NetworkData, spec.MetaData} {
 		if ref != nil {
 			names = append(names, ref.Name)
