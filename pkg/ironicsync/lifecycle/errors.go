@@ -97,7 +97,7 @@ func CountAgain(host *metal3.BareMetalHost, message string) {
 		return
 	}
 	host.Status.ErrorCount++
-	if !IsAnyRequestFailing(&host.Status) {
+	if !IsAnyRequestFailing(&host.Status) && !isProtection(message) {
 		record.MachineErrors++
 	}
 }
@@ -159,8 +159,15 @@ func stepError(status *metal3.BareMetalHostStatus) *hostError {
 		return err
 	}
 	err := countedError(failed.Type, failed.Message)
-	err.isOfMachine = true
+	err.isOfMachine = !isProtection(failed.Message)
 	return err
+}
+
+// isProtection reports whether an error is that somebody has protected the node in Ironic: a deletion must not go on without undeploying
+// the machine because of that.
+func isProtection(message string) bool {
+	meaning, _ := failure.Of(message)
+	return meaning.Kind == failure.NodeProtected
 }
 
 // errorTypeInState returns the type of an error of which only the host's state is known.

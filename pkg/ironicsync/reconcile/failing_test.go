@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 // expectToldAndGoesOn: something makes all steps of host 0 fail. Within a minute the host
@@ -158,5 +159,26 @@ func TestProtectedNode(t *testing.T) {
 		}
 		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
 		w.after(time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
+	})
+}
+
+// TestProtectedNodeDeleted: the deletion of a host waits as long as somebody protects its node: nothing is abandoned, and the machine is
+// not switched off.
+func TestProtectedNodeDeleted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const words = "is protected and cannot be undeployed, rebuilt or deleted"
+		w.provisionedHost()
+		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(403, "Node u "+words) })
+		w.hosts.Remove(t, enginetest.HostName(0))
+		w.after(time.Minute, "the host says so", func() bool { return strings.Contains(w.host().Status.ErrorMessage, words) })
+		time.Sleep(48 * time.Hour)
+		if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.ironic.count("power off") != 0 {
+			t.Fatal("the deletion has gone on")
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+		w.after(24*time.Hour, "it goes on by itself", w.gone)
+		if w.wasTold("DeprovisioningAbandoned") {
+			t.Error("the machine was not undeployed")
+		}
 	})
 }
