@@ -47,6 +47,7 @@ func TestMistakes(t *testing.T) {
 		"a size that is equal":             {oneNode(`"size": 480`), 0, []string{"line 1: n: properties: root_device: size: a host can only have the least size"}},
 		"a model that is equal":            {oneNode(`"model": "SSD 1"`), 0, []string{"line 1: n: properties: root_device: model: Ironic compares it in another way"}},
 		"a serial number of several":       {oneNode(`"serial": "<or> a <or> b"`), 0, []string{`line 1: n: properties: root_device: serial: a host can only have the value that the disk has, and no "<or>"`}},
+		"two names of a disk":              {oneNode(`"name": "/dev/sda", "by_path": "/dev/disk/by-path/a"`), 0, []string{"line 1: n: properties: root_device: by_path: a host can have only one name of a disk"}},
 		"a size that is none":              {oneNode(`"size": ">= much"`), 0, []string{"line 1: n: properties: root_device: size: must be >= and a number of GiB"}},
 		"a merge of what is no mapping":    {"- {name: a, address: 192.0.2.1, username: u, password: p, <<: 7}\n", 0, []string{`line 1: a: "<<": there is no such field`}},
 		"a merge of itself":                {"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: h}\nspec: &s {bmc: {address: \"ipmi://192.0.2.1\", credentialsName: s}, raid: {<<: *s}}\n", 0, []string{"line 1: h: spec: "}},

@@ -53,8 +53,12 @@ func hintOf(node *yaml.Node) (operator, value string, err error) {
 func equalHint(into *string) func(*yaml.Node) error {
 	return func(node *yaml.Node) error {
 		operator, value, err := hintOf(node)
-		if err == nil && operator != "" && operator != "s==" {
+		switch {
+		case err != nil:
+		case operator != "" && operator != "s==":
 			err = fmt.Errorf("a host can only have the value that the disk has, and no %q", operator)
+		case *into != "": // by name and by path
+			err = errors.New("a host can have only one name of a disk")
 		}
 		*into = value
 		return err

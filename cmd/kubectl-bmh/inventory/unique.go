@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
@@ -14,9 +15,10 @@ type uniqueness map[string]*Entry
 // check refuses a machine that is there twice. Two hosts with one BMC would wait for each
 // other for ever.
 func (u uniqueness) check(e *Entry) error {
+	bootMAC := metal3.BareMetalHostSpec{BootMACAddress: macKey(e.Spec.BootMACAddress)}
 	errs := []error{
 		u.add(e, "name", e.Name, "name", e.Namespace+"/"+e.Name),
-		u.add(e, "bootMACAddress", strings.Trim(macKey(e.Spec.BootMACAddress), "0:"), "MAC", macKey(e.Spec.BootMACAddress)), // zeros are no address
+		u.add(e, "bootMACAddress", bootMAC.BootMAC(), "MAC", bootMAC.BootMACAddress),
 	}
 	access, err := bmc.Parse(e.Spec.BMC.Address, false)
 	if err != nil { // which is told by the rules of the server

@@ -205,7 +205,11 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 		mac := strings.ToLower(present.Address)
 		if patches := patchesOf(&present, wanted[mac]); len(patches) > 0 {
 			if err := client.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
-				failed = append(failed, err) // which may be about this port only
+				var refused *ironic.APIError
+				if !errors.As(err, &refused) || ironic.IsUnavailable(err) || ironic.IsLocked(err) {
+					return err
+				}
+				failed = append(failed, err) // which is about this port only
 			}
 		}
 		delete(wanted, mac)
