@@ -7,10 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -96,13 +94,8 @@ func TestNodeThatIronicCannotShow(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"": "HTTP 500", "damaged": "HTTP 500", "other": ""} {
-		var heard warnings
-		config := rest.CopyConfig(bed(ctx).Server.Direct.Config)
-		config.WarningHandler = &heard
-		hosts, err := versioned.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hosts, heard := readerOfWarnings(t, ctx)
+		var err error
 		if name == "" {
 			_, err = hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
 		} else {

@@ -31,17 +31,24 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	w.text = append(w.text, text)
 }
 
+// readerOfWarnings returns a client of the server, and the warnings that come with its answers.
+func readerOfWarnings(t *testing.T, ctx context.Context) (versioned.Interface, *warnings) {
+	t.Helper()
+	heard := &warnings{}
+	config := rest.CopyConfig(bed(ctx).Server.Direct.Config)
+	config.WarningHandler = heard
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, heard
+}
+
 // expectLists changes a node past us a few times. Each LIST shows it, and none comes with
 // a warning that it is not live.
 func expectLists(t *testing.T, ctx context.Context, ns, name string, sim *simulated) {
 	t.Helper()
-	var heard warnings
-	config := rest.CopyConfig(bed(ctx).Server.Direct.Config)
-	config.WarningHandler = &heard
-	hosts, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts, heard := readerOfWarnings(t, ctx)
 	for round := range 5 {
 		reason := fmt.Sprint("round ", round)
 		if err := sim.SetNode(ns+"~"+name, map[string]any{"maintenance": true, "maintenance_reason": reason}); err != nil {

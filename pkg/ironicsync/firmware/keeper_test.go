@@ -82,6 +82,9 @@ func (o *objects[T]) UpdateStatus(_ context.Context, obj T) (T, error) {
 	if err != nil || stored.GetResourceVersion() != obj.GetResourceVersion() {
 		return stored, apierrors.NewConflict(metal3.Resource("tests"), obj.GetName(), errors.New("it was written"))
 	}
+	if err := invalid(obj).ToAggregate(); err != nil {
+		return obj, err
+	}
 	return o.put(obj.DeepCopyObject().(T)), nil
 }
 
@@ -90,15 +93,13 @@ func (o *objects[T]) put(obj T) T {
 	if o.stored == nil {
 		o.stored = map[string]T{}
 	}
-	if errs := invalid(obj); len(errs) > 0 { // the API would refuse it
-		panic(errs.ToAggregate())
-	}
 	o.version++
 	obj.SetResourceVersion(strconv.Itoa(o.version))
 	o.stored[obj.GetNamespace()+"/"+obj.GetName()] = obj
 	return obj.DeepCopyObject().(T)
 }
 
+// invalid returns why the API would refuse an object.
 func invalid(obj runtime.Object) field.ErrorList {
 	switch obj := obj.(type) {
 	case *metal3.HostFirmwareSettings:

@@ -302,8 +302,7 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 // from before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
-// isUninspected reports whether an inspection is due that never was. Nobody has to have inspected the machine of a host that was taken
-// over.
+// isUninspected reports whether the host is to be inspected and never was, as a host whose running machine was taken over.
 func isUninspected(host *metal3.BareMetalHost) bool {
 	status := &host.Status
 	return status.HardwareDetails == nil && status.OperationHistory.Inspect.End.IsZero() && !host.InspectionDisabled()
