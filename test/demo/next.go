@@ -10,7 +10,7 @@ The demo runs until you press Ctrl-C here. In another terminal (bash), run:
 
   export KUBECONFIG={{.Kubeconfig}}
   export PATH={{.Bin}}:$PATH
-  IRONIC_URL={{.Ironic}}
+  export IRONIC_URL={{.Ironic}}
   VERSION='X-OpenStack-Ironic-API-Version: 1.82' JSON='Content-Type: application/json'
   HOSTS=/apis/metal3.io/v1alpha1/namespaces/{{.Namespace}}/baremetalhosts
 {{if .Host}}
@@ -50,7 +50,13 @@ within half a minute. Press Enter again to silence the BMC. To retry at once:
 Every action is a request that other clients can make, too:
   kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"on"}}'
 
-Delete a host, see that its node is removed from Ironic, and create the host again. (In a real
+{{if .Simulated}}Make a machine, a step or Ironic itself fail, in many ways:
+  curl $IRONIC_URL/_sim/
+  curl -X POST $IRONIC_URL/_sim/nodes/{{.Namespace}}~{{.Other}}/fail -d '{"phase":"inspect","text":"no ramdisk has answered"}'
+  kubectl bmh inspect {{.Other}} -n {{.Namespace}} --wait
+  kubectl bmh why {{.Other}} -n {{.Namespace}}
+
+{{end}}Delete a host, see that its node is removed from Ironic, and create the host again. (In a real
 cluster, the garbage collector of kube-controller-manager, which does not run here, removes the
 HardwareData and the Secret.)
   kubectl delete bmh {{.Host}} -n {{.Namespace}}
@@ -76,6 +82,7 @@ func (d *demo) printNextSteps() {
 		"Namespace": namespace, "Unreachable": unreachable,
 		"Dir": d.dir, "Log": d.server.LogPath, "Example": example.yaml(), "ExampleName": example.name,
 	}
+	_, values["Simulated"] = d.ironic.(*simulated)
 	values["ImageURL"], values["Checksum"] = d.ironic.image()
 	if len(d.ironic.hosts()) > 0 {
 		first := worker(0, "")

@@ -21,6 +21,10 @@ const (
 const minimum = 82
 
 func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/_sim/") {
+		s.admin.ServeHTTP(w, r)
+		return
+	}
 	arrived := time.Now()
 	w = datedResponse{w, s}
 	to := match(r)

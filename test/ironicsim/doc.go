@@ -7,6 +7,7 @@
 // too (see Options.WithoutDefects). The conformance tests of this package run
 // against a real Ironic as well, when IRONICSIM_REFERENCE names one.
 //
-// A Sim has two doors: the HTTP API of Ironic, and Go methods that act behind
-// that API's back (SetNode, LoseNode, AddBMC, SetFaults ...).
+// A Sim has three doors: the HTTP API of Ironic, Go methods that act behind
+// that API's back (SetNode, LoseNode, AddBMC, SetFaults ...), and the same
+// methods over HTTP under /_sim/ for the command.
 package ironicsim

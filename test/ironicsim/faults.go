@@ -10,7 +10,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
-// Faults are the troubles of the API process that a test can ask for.
+// Faults are the troubles of the API process that a test can ask for. They do
+// not touch the paths under /_sim/.
 type Faults struct {
 	// FailWrites answers every request that is no read with this status, which is
 	// 401, 403, 500 or 503: credentials that were taken away, a role that may only

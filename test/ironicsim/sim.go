@@ -47,6 +47,7 @@ type Sim struct {
 	stats  stats
 	faults faultSwitch
 	server server
+	admin  http.Handler
 }
 
 // New makes a Sim and starts its conductor. It panics on a MaxVersion that is
@@ -66,6 +67,7 @@ func New(o Options) *Sim {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.init()
 	s.stats.reset()
+	s.admin = s.adminHandler()
 	s.mu.Lock()
 	s.startConductor()
 	s.mu.Unlock()
@@ -74,7 +76,8 @@ func New(o Options) *Sim {
 	return s
 }
 
-// Handler is the HTTP API, for those who bring their own server. Faults that concern connections need Start.
+// Handler is the HTTP API with the admin paths under /_sim/, for those who bring
+// their own server. Faults that concern connections need Start.
 func (s *Sim) Handler() http.Handler { return http.HandlerFunc(s.serveHTTP) }
 
 // Close stops the server, the conductor and every timer, and waits for them.

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Stats count what has reached the API since the start or ResetStats.
+// Stats count what has reached the API since the start or ResetStats. Requests
+// under /_sim/ are not in them.
 type Stats struct {
 	// Requests by kind: "GET /v1/nodes?fields", "GET /v1/nodes/{node}",
 	// "GET /v1/nodes?detail?sort_key", "PUT /v1/nodes/{node}/states/power" ... That
