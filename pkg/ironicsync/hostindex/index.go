@@ -181,6 +181,9 @@ func (x *Index) Alike(host *metal3.BareMetalHost) (alike []lifecycle.Alike) {
 // withMachineKey returns the hosts that have a key of lifecycle.MachineKeys.
 func (x *Index) withMachineKey(key string) []*metal3.BareMetalHost { return x.find(byMachine, key) }
 
+// WithMAC returns the hosts whose machines are known by a MAC address: see lifecycle.MachineMACs.
+func (x *Index) WithMAC(mac string) []*metal3.BareMetalHost { return x.withMachineKey(mac) }
+
 func (x *Index) countOfMachine(key string) int {
 	keys, _ := x.informer.GetIndexer().IndexKeys(byMachine, key) // it fails only if there is no such index
 	return len(keys)

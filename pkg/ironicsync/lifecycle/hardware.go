@@ -56,18 +56,21 @@ func HardwareFrom(raw *ironic.Inventory, known *metal3.HardwareDetails) (hw *met
 		Version: read(bios.at("version"), known.Firmware.BIOS.Version, toText),
 	}
 	hw.NIC = newNetwork(all, pluginData(raw.PluginData, told), known.NIC).nics()
-	hw.Storage = disks(all.at("disks"), known.Storage)
+	hw.Storage = disks(all, known.Storage)
 	if hw, err = cutHardware(hw); err == nil && areTwoMachines(hw, known) {
 		return HardwareFrom(raw, nil)
 	}
 	return hw, told.String(), err
 }
 
-// areTwoMachines reports whether hardware details are of two machines: the host has got another BMC.
+// areTwoMachines reports whether hardware details are of two machines: the host has got another BMC. Of a Dell, its BMC reports the
+// serial number of the mainboard, and a ramdisk the service tag, so network interfaces count more.
 func areTwoMachines(a, b *metal3.HardwareDetails) bool {
-	serial, other, macs, others := serialOf(a), serialOf(b), macsOf(a), macsOf(b)
-	return serial != "" && other != "" && serial != other ||
-		len(macs) > 0 && len(others) > 0 && !slices.ContainsFunc(macs, func(mac string) bool { return slices.Contains(others, mac) })
+	if macs, others := macsOf(a), macsOf(b); len(macs) > 0 && len(others) > 0 {
+		return !areMostlyTheSame(macs, others)
+	}
+	serial, other := serialOf(a), serialOf(b)
+	return serial != "" && other != "" && serial != other
 }
 
 // pluginData returns the plugin data, which is lost if it is too large.

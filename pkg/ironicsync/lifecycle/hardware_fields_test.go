@@ -15,7 +15,7 @@ func isUnidentified(path []string, before *metal3.HardwareDetails) bool {
 	var disk int
 	if len(path) == 4 && path[1] == "disks" && path[3] == "name" {
 		_, err := fmt.Sscan(path[2], &disk)
-		return err == nil && before.Storage[disk].SerialNumber == ""
+		return err == nil && before.Storage[disk].HCTL == ""
 	}
 	return len(path) == 3 && (path[1] == "disks" || path[1] == "interfaces") || isBelow("switch_port_vlans") || isBelow("flags")
 }
@@ -58,10 +58,12 @@ func mayChange(path []string, before *metal3.HardwareDetails) []string {
 		}
 		prefix := "disk." + at(2) + "."
 		return map[string][]string{
-			"name": {prefix + "name", prefix + "alternate", prefix + "type"}, "by_path": {prefix + "name", prefix + "alternate"},
-			"rotational": {prefix + "rotational", prefix + "type"}, "size": {prefix + "size"}, "vendor": {prefix + "vendor"}, "model": {prefix + "model"},
+			"name": {prefix + "name", prefix + "alternate", prefix + "type", prefix + "serial"}, "by_path": {prefix + "name", prefix + "alternate"},
+			"rotational": {prefix + "rotational", prefix + "type"}, "size": {prefix + "size", prefix + "serial"}, "vendor": {prefix + "vendor"}, "model": {prefix + "model"},
 			"serial": {prefix + "serial"}, "wwn": {prefix + "wwn="}, "wwn_with_extension": {prefix + "wwnWith"}, "wwn_vendor_extension": {prefix + "wwnVendor"}, "hctl": {prefix + "hctl"},
 		}[at(3)]
+	case "inventory.storage_controllers":
+		return []string{"disk.*.serial", "disk.*.type", "disk.*.rotational", "disk.*.model", "disk.*.vendor"} // of the drive that is the disk
 	case "inventory.interfaces":
 		if at(2) == "" {
 			return []string{"nic"}

@@ -48,6 +48,14 @@ func (o object) at(name string) part {
 	return part{path: o.path.Child(name), value: o.fields[name], isLost: o.isLost, unread: o.unread}
 }
 
+// or returns a field or, where nothing is said of it, that of another object.
+func (o object) or(name string, other object, otherName string) part {
+	if field := o.at(name); field.isLost || !field.isAbsent() {
+		return field
+	}
+	return other.at(otherName)
+}
+
 // of returns the field of an object that has one for each interface.
 func (o object) of(interfaceName string) part {
 	return part{path: o.path.Key(interfaceName), value: o.fields[interfaceName], isLost: o.isLost, unread: o.unread}

@@ -36,6 +36,16 @@ func TestHardwareFromParts(t *testing.T) {
 			want:      metal3.HardwareDetails{Storage: []metal3.Storage{{Type: metal3.HDD, Rotational: true}, {Type: metal3.HDD, Rotational: true}, {Type: metal3.SSD}}},
 			unread:    `inventory.disks[2].rotational is "fast"`,
 		},
+		"drives as their controllers have them": {
+			inventory: `{"disks": [{"name": "Disk 0", "size": 10}, {"name": "Bay", "size": 20}, {"name": "Bay", "size": 20}, {"name": "Disk 1", "size": 30, "serial": "ABC"}],
+				"storage_controllers": [{"drives": [{"name": "Disk 0", "size": 10, "media_type": "HDD", "serial_number": "ZA100001", "manufacturer": "SEAGATE", "model": "ST8"},
+					{"name": "Bay", "size": 20, "serial_number": "ZA100002"}, {"name": "Disk 1", "size": 30, "media_type": "SSD", "serial_number": "XYZ"}]}, {"drives": null}, {}]}`,
+			want: metal3.HardwareDetails{Storage: []metal3.Storage{
+				{Name: "Disk 0", AlternateNames: []string{"Disk 0"}, Type: metal3.HDD, Rotational: true, SizeBytes: 10, SerialNumber: "ZA100001", Vendor: "SEAGATE", Model: "ST8"},
+				{Name: "Bay", AlternateNames: []string{"Bay"}, Type: metal3.SSD, SizeBytes: 20}, {Name: "Bay", AlternateNames: []string{"Bay"}, Type: metal3.SSD, SizeBytes: 20},
+				{Name: "Disk 1", AlternateNames: []string{"Disk 1"}, Type: metal3.SSD, SizeBytes: 30, SerialNumber: "ABC"},
+			}},
+		},
 		"a size beyond all numbers": {
 			inventory: `{"disks": [{"size": 9223372036854775808}, {"size": "9007199254740993"}, {"size": 1e12}]}`,
 			want:      metal3.HardwareDetails{Storage: []metal3.Storage{{Type: metal3.SSD}, {Type: metal3.SSD, SizeBytes: 9007199254740993}, {Type: metal3.SSD, SizeBytes: 1e12}}},

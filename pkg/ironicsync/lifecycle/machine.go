@@ -55,16 +55,26 @@ func serialOf(hardware *metal3.HardwareDetails) string {
 // qemuMACs is how the MAC addresses begin that QEMU's users give to virtual machines, each its own.
 var qemuMACs = []byte{0x52, 0x54, 0x00}
 
-// macsOf returns the MAC addresses by which a host's machine is known. Others that are administered locally are left out:
-// the BMCs of many machines give the same one to the network that they have with the operating system.
+// sharedMACs are addresses that are administered globally, and yet the same in all machines: those of the interface between a
+// BlueField DPU and its host (tmfifo_net0), on both sides.
+var sharedMACs = []string{"00:1a:ca:ff:ff:01", "00:1a:ca:ff:ff:02"}
+
+// IsOwnMAC reports whether a MAC address in lower case, with colons, may be that of one machine alone. The BMCs of many machines give the same one,
+// which is administered locally, to the network that they have with the operating system.
+func IsOwnMAC(mac string) bool {
+	address, err := net.ParseMAC(mac)
+	const group, local = 1, 2
+	return err == nil && len(address) == 6 && address[0]&group == 0 && (address[0]&local == 0 || bytes.HasPrefix(address, qemuMACs)) &&
+		!slices.Contains(sharedMACs, mac) && mac != "00:00:00:00:00:00"
+}
+
+// macsOf returns the MAC addresses by which a host's machine is known.
 func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	if hardware == nil {
 		return nil
 	}
 	for _, nic := range hardware.NIC[:min(len(hardware.NIC), maxParts)] {
-		address, err := net.ParseMAC(nic.MAC)
-		isOwn := address != nil && (address[0]&3 == 0 || bytes.HasPrefix(address, qemuMACs)) // bits for multicast, and for local
-		if err == nil && len(address) == 6 && isOwn && address.String() != "00:00:00:00:00:00" {
+		if address, err := net.ParseMAC(nic.MAC); err == nil && IsOwnMAC(address.String()) {
 			macs = append(macs, address.String())
 		}
 	}
@@ -231,8 +241,12 @@ func bootsFrom(a, b *metal3.BareMetalHost) bool {
 	if boot == "" {
 		return false
 	}
-	hardware := b.Status.HardwareDetails
-	return boot == b.Spec.BootMAC() || hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, boot) })
+	return boot == b.Spec.BootMAC() || HasNIC(b.Status.HardwareDetails, boot)
+}
+
+// HasNIC reports whether one of the network interfaces has the MAC address. hardware may be nil.
+func HasNIC(hardware *metal3.HardwareDetails, mac string) bool {
+	return hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, mac) })
 }
 
 // AreConfirmedApart reports whether a person has confirmed that two hosts are of different machines.

@@ -117,8 +117,24 @@ func (c *Claims) describeOwner(ctx context.Context, host *metal3.BareMetalHost, 
 	if len(owners) == 0 {
 		return "a node in Ironic that no host has"
 	}
-	if owner := owners[0]; owner.Namespace == host.Namespace {
-		return fmt.Sprintf("host %s/%s", owner.Namespace, owner.Name)
+	return describe(owners[0], host)
+}
+
+// describeOther names another host whose machine was found to have a network card with the MAC address to the user of host; empty if
+// there is none. (What only the spec of a host says can be anything.)
+func (c *Claims) describeOther(host *metal3.BareMetalHost, mac string) string {
+	for _, other := range without(host, c.hosts.WithMAC(mac)) {
+		if lifecycle.HasNIC(other.Status.HardwareDetails, mac) {
+			return describe(other, host)
+		}
+	}
+	return ""
+}
+
+// describe names a host to the user of another one.
+func describe(other, host *metal3.BareMetalHost) string {
+	if other.Namespace == host.Namespace {
+		return fmt.Sprintf("host %s/%s", other.Namespace, other.Name)
 	}
 	return "a host in another namespace"
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // portConflict is a MAC address of a host that Ironic knows as another node's.
@@ -44,6 +46,9 @@ func wantedPorts(host *metal3.BareMetalHost) (ports []wantedPort) {
 		}
 	}
 	delete(boots, boot)
+	if hasOwn(boot, boots) {
+		maps.DeleteFunc(boots, func(mac string, pxe bool) bool { return !pxe && !lifecycle.IsOwnMAC(mac) })
+	}
 	for mac, pxe := range boots {
 		ports = append(ports, wantedPort{mac, pxe})
 	}
@@ -63,6 +68,19 @@ func wantedPorts(host *metal3.BareMetalHost) (ports []wantedPort) {
 		ports = slices.Insert(ports, 0, wantedPort{boot, true})
 	}
 	return ports
+}
+
+// hasOwn reports whether the host boots from an interface that is known, or has one whose address is its own.
+func hasOwn(boot string, boots map[string]bool) bool {
+	if boot != "" {
+		return true
+	}
+	for mac, pxe := range boots {
+		if pxe || lifecycle.IsOwnMAC(mac) {
+			return true
+		}
+	}
+	return false
 }
 
 // portAddress returns a MAC address in the form that Ironic has for it; empty if Ironic has no ports with such addresses, as
@@ -86,8 +104,12 @@ func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID 
 		if slices.ContainsFunc(existing, func(e ironic.Port) bool { return e.Address == port.mac }) {
 			continue
 		}
-		err := r.createPort(ctx, reg, nodeUUID, port)
 		isRequired := port.mac == reg.host.Spec.BootMAC()
+		if other := r.Claims.describeOther(reg.host, port.mac); other != "" && !port.boots {
+			missing = append(missing, fmt.Sprintf("%s is a network card of %s, too", port.mac, other))
+			continue
+		}
+		err := r.createPort(ctx, reg, nodeUUID, port)
 		conflict, answer := new(portConflict), new(ironic.APIError)
 		switch {
 		case err == nil:

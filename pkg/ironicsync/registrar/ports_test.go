@@ -27,7 +27,7 @@ func hostWith(bootMAC string, nics ...metal3.NIC) *metal3.BareMetalHost {
 func TestWantedPorts(t *testing.T) {
 	vms := make([]metal3.NIC, 1000)
 	for i := range vms {
-		vms[i] = metal3.NIC{MAC: fmt.Sprintf("02:16:3e:00:%02x:%02x", i/256, i%256), PXE: i == 999}
+		vms[i] = metal3.NIC{MAC: fmt.Sprintf("52:54:00:00:%02x:%02x", i/256, i%256), PXE: i == 999}
 	}
 	for name, tt := range map[string]struct {
 		host  *metal3.BareMetalHost
@@ -54,9 +54,25 @@ func TestWantedPorts(t *testing.T) {
 				metal3.NIC{MAC: "00:00:00:00:00:00"}, metal3.NIC{MAC: "ff:ff:ff:ff:ff:ff"}, metal3.NIC{MAC: "..."}, metal3.NIC{}, metal3.NIC{MAC: "00:16:3e:00:00:09"}),
 			want: []wantedPort{{"00:16:3e:00:00:09", false}},
 		},
+		"that of the BMC, and of a DPU": {
+			host: hostWith("", metal3.NIC{MAC: "be:3a:f2:b6:05:9f"}, metal3.NIC{MAC: "00:1a:ca:ff:ff:01"}, metal3.NIC{MAC: "00:16:3e:00:00:01"}),
+			want: []wantedPort{{"00:16:3e:00:00:01", false}},
+		},
+		"the machine boots from one that is administered locally": {
+			host: hostWith("", metal3.NIC{MAC: "02:23:13:25:25:5b", PXE: true}, metal3.NIC{MAC: "02:23:13:25:25:5c"}, metal3.NIC{MAC: "00:16:3e:00:00:01"}),
+			want: []wantedPort{{"02:23:13:25:25:5b", true}, {"00:16:3e:00:00:01", false}},
+		},
+		"there are no others": {
+			host: hostWith("", metal3.NIC{MAC: "02:23:13:25:25:5b"}, metal3.NIC{MAC: "02:23:13:25:25:5c"}),
+			want: []wantedPort{{"02:23:13:25:25:5b", false}, {"02:23:13:25:25:5c", false}},
+		},
+		"virtual machines of QEMU": {
+			host: hostWith("52:54:00:00:00:01", metal3.NIC{MAC: "52:54:00:00:00:02"}),
+			want: []wantedPort{{"52:54:00:00:00:01", true}, {"52:54:00:00:00:02", false}},
+		},
 		"a thousand virtual interfaces": {
 			host: hostWith("00:16:3e:00:00:01", vms...), first: 3,
-			want: []wantedPort{{"00:16:3e:00:00:01", true}, {"02:16:3e:00:03:e7", true}, {"02:16:3e:00:00:00", false}},
+			want: []wantedPort{{"00:16:3e:00:00:01", true}, {"52:54:00:00:03:e7", true}, {"52:54:00:00:00:00", false}},
 		},
 	} {
 		got := wantedPorts(tt.host)
@@ -108,6 +124,7 @@ func TestEnsurePorts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refusals map[string]error
 		others   map[string]string
+		sharing  *metal3.BareMetalHost
 		existing []string
 		created  string
 		missing  string
@@ -118,6 +135,8 @@ func TestEnsurePorts(t *testing.T) {
 		"one is there":                       {existing: []string{second}, created: boot + " true, " + third + " false"},
 		"one is no MAC address":              {refusals: map[string]error{second: notValid(second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Expected valid MAC address for address: " + second},
 		"one is another node's":              {others: map[string]string{second: "other"}, created: boot + " true, " + third + " false", missing: second + " belongs to a node in Ironic that no host has"},
+		"one is another machine's, too":      {sharing: hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: boot}), created: boot + " true, " + third + " false", missing: second + " is a network card of host metal3/host-1, too"},
+		"another host's spec has one":        {sharing: hostWith(second), created: boot + " true, " + second + " false, " + third + " false"},
 		"one is this node's":                 {others: map[string]string{second: "node"}, created: boot + " true, " + third + " false"},
 		"one is in conflict":                 {refusals: map[string]error{second: refusal(http.StatusConflict, "Cannot use "+second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Cannot use " + second},
 		"Ironic does not see the node":       {refusals: map[string]error{second: refusal(http.StatusBadRequest, "Node node could not be found.")}, created: boot + " true", err: true},
@@ -131,7 +150,12 @@ func TestEnsurePorts(t *testing.T) {
 	} {
 		host := hostWith(boot, metal3.NIC{MAC: boot, PXE: true}, metal3.NIC{MAC: second}, metal3.NIC{MAC: third})
 		api := &portIronic{refusals: tt.refusals, others: tt.others}
-		r := New(Deps{Ironic: api, Claims: claimsOf(t, host)}, Settings{})
+		hosts := []*metal3.BareMetalHost{host}
+		if tt.sharing != nil {
+			tt.sharing.Name = "host-1"
+			hosts = append(hosts, tt.sharing)
+		}
+		r := New(Deps{Ironic: api, Claims: claimsOf(t, hosts...)}, Settings{})
 		var existing []ironic.Port
 		for _, mac := range tt.existing {
 			existing = append(existing, ironic.Port{NodeUUID: "node", Address: mac})
