@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -78,12 +79,13 @@ func TestInspectionModeMended(t *testing.T) {
 // its Secret. That comes late, changes, and is named no more.
 func TestNetworkOfTheRamdisk(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		network := func(address string) {
-			data := map[string][]byte{"networkData": []byte(`{"networks":[{"id":"a","ip_address":"` + address + `"}]}`)}
+		put := func(key, network string) {
+			data := map[string][]byte{key: []byte(network)}
 			if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "network"}, Data: data}); err != nil {
 				t.Fatal(err)
 			}
 		}
+		network := func(address string) { put("networkData", `{"networks":[{"id":"a","ip_address":"`+address+`"}]}`) }
 		has := func(address string) func() bool {
 			return func() bool {
 				text, err := json.Marshal(w.registration().NetworkData)
@@ -114,6 +116,13 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 		}
 		network("192.0.2.8")
 		w.after(5*time.Second, "the other network is known", has("192.0.2.8"))
+		put("nmstate", "interfaces: []")
+		w.after(5*time.Second, "it is told that the Secret has nothing for Ironic", func() bool {
+			registered := meta.FindStatusCondition(w.host().Status.Conditions, metal3.RegisteredCondition)
+			return registered.Status == metav1.ConditionTrue && strings.Contains(registered.Message, "nmstate") && len(w.registration().NetworkData) == 0
+		})
+		network("192.0.2.9")
+		w.after(5*time.Second, "the network is known again", has("192.0.2.9"))
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.PreprovisioningNetworkDataName = "" })
 		w.after(5*time.Second, "the network is gone", func() bool { return len(w.registration().NetworkData) == 0 })
 	})

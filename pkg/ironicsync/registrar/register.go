@@ -170,6 +170,9 @@ func (reg registration) missing(ports []string) string {
 	if text := missingPorts(ports); text != "" {
 		messages = append(messages, text)
 	}
+	if reg.wanted.hasOtherNetwork {
+		messages = append(messages, fmt.Sprintf("Secret %q has no key networkData, so the ramdisk gets its addresses by DHCP. (Only servers that have images built read a key nmstate.)", reg.host.Spec.PreprovisioningNetworkDataName))
+	}
 	return strings.Join(messages, ". ")
 }
 

@@ -37,6 +37,8 @@ type wantedNode struct {
 	networkData      map[string]any
 	// networkVersion is the resourceVersion of the Secret that networkData is from.
 	networkVersion string
+	// hasOtherNetwork is set if that Secret has the network configuration in another format alone.
+	hasOtherNetwork bool
 }
 
 // requirements derives from a host what Ironic has to know of it.
@@ -96,6 +98,7 @@ func (r *requirements) readNetwork(ctx context.Context, host *metal3.BareMetalHo
 	if wanted.networkData, err = deploy.RamdiskNetwork(host.Namespace, name, secret.Data); err != nil {
 		return &problem{metal3.NetworkDataUnusableReason, err.Error()}
 	}
+	wanted.hasOtherNetwork = wanted.networkData == nil && len(secret.Data["nmstate"]) > 0
 	return nil
 }
 
