@@ -23,7 +23,7 @@ var troubles = map[string]life{
 	"undeploying fails once": {steps: []lifeStep{{patch: imagePatch, then: provisioned}, {act: failNext("delete")}, {patch: `{"spec":{"image":null}}`, then: failed(metal3.ProvisioningError)},
 		{patch: `{}`, then: available}}},
 	"power-off fails once":          {differs: map[string]string{"host.status.errorCount": "ends with the error", "states": "a hard power-off follows at once", "events.PowerManagementError": "a hard power-off follows at once"}, steps: []lifeStep{{then: available}, {act: failNext("power")}, {patch: `{"spec":{"online":false}}`, then: available}}},
-	"switched off by hand":          {steps: []lifeStep{{patch: imagePatch, then: provisioned}, {act: power(fsm.PowerOff), until: nodeHas("power_state", fsm.PowerOff)}, {patch: `{}`, then: provisioned, until: nodeHas("power_state", fsm.PowerOn)}}},
+	"switched off by hand":          {steps: []lifeStep{{patch: imagePatch, then: provisioned}, {act: power(fsm.PowerOff), until: isOn}, {patch: `{}`, then: provisioned, until: nodeHas("power_state", fsm.PowerOn)}}},
 	"BMC comes back":                {differs: map[string]string{"states": "the operator does not show it", "events.PowerManagementError": "the operator does not show it"}, steps: []lifeStep{{then: available}, {act: dead(true), until: nodeHas("fault", "power failure")}, {act: dead(false), then: available, until: nodeHas("maintenance", "false")}}},
 	"password changed":              {steps: []lifeStep{{then: available}, {act: changePassword, then: available, until: credentialsAreNew}}},
 	"node lost":                     {differs: sameNode, steps: []lifeStep{{then: available}, {act: loseNode, until: hasNode}, {patch: `{}`, then: available}}},
@@ -85,6 +85,9 @@ func power(state string) act {
 		return nil
 	}
 }
+
+// isOn reports whether the machine is on: somebody has put that right, if it was switched off by hand.
+func isOn(_ context.Context, p *player) bool { return p.bmc().Power() == fsm.PowerOn }
 
 func dead(is bool) act {
 	return func(_ context.Context, p *player) error {

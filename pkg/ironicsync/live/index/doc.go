@@ -48,6 +48,9 @@
 // and doubles the overlap, up to a minute. (If the feed could not be read completely, Sweep.Unchecked is
 // set, and nothing is counted.)
 //
+// A node that Ironic cannot show, because what its database has of it cannot be read, fails the lists that it is in. The caller reads
+// the others around it, and names it in what it has read (ironic.Node.Unreadable): the index keeps what it knew, and Unreadable returns it.
+//
 // What the feed has shown since the sweep began is newer than what the sweep has read, and stays. Nodes
 // that are not in the sweep are removed, unless the feed has shown them since it began. Of several
 // sweeps, one that has ended after another which began later is not applied.
