@@ -9,6 +9,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // registerWithBMC registers a host with a Redfish BMC, which is on.
@@ -46,7 +47,7 @@ func TestHardwareActions(t *testing.T) {
 	tests := []struct {
 		name, method, path, body, query string
 		before                          func(*metal3.BareMetalHost, *ironic.Node)
-		noBMC, dead, away               bool
+		noBMC, dead, away, gateway      bool
 		meanwhile                       interference
 		code                            int
 		says, retry                     string
@@ -64,6 +65,7 @@ func TestHardwareActions(t *testing.T) {
 		// To repeat these by itself is not for a client.
 		{name: "nmi, no BMC", path: "nmi", body: `{}`, dead: true, code: 503, says: "look at the machine before you try again"},
 		{name: "nmi, no answer", path: "nmi", body: `{}`, meanwhile: breakConnection, code: 504, says: "is not known"},
+		{name: "nmi, a proxy answers", path: "nmi", body: `{}`, gateway: true, code: 504, says: "is not known"},
 		{name: "nmi, away", path: "nmi", body: `{}`, away: true, code: 503, says: "nothing was done", retry: "1"},
 		{name: "nmi, not permitted", path: "nmi", body: `{}`, meanwhile: failWrites(403), code: 503, says: "nothing was done", retry: "1"},
 		{name: "nmi, a release without it", path: "nmi", body: `{}`, meanwhile: failWrites(406), code: 409, says: "too old"},
@@ -75,6 +77,9 @@ func TestHardwareActions(t *testing.T) {
 		{name: "bootdevice, unknown, dry run", path: "bootdevice", body: `{"spec":{"device":"floppy"}}`, query: "?dryRun=All", code: 422, says: "uefihttp"},
 		{name: "bootdevice, deploying", path: "bootdevice", body: `{"spec":{"device":"disk"}}`, before: inState(ironic.DeployWait), code: 409, says: "call-back"},
 		{name: "bootdevice, no BMC", path: "bootdevice", body: `{"spec":{"device":"disk"}}`, dead: true, code: 503, says: "look before you go on"},
+		{name: "bootdevice, a proxy answers", path: "bootdevice", body: `{"spec":{"device":"disk"}}`, gateway: true, code: 504, says: "HTTP 502"},
+		{name: "get bootdevice, a proxy answers", method: "GET", path: "bootdevice", gateway: true, code: 504, says: "HTTP 502"},
+		{name: "get indicator, a proxy answers", method: "GET", path: "indicator", gateway: true, code: 504, says: "HTTP 502"},
 		{name: "get bootdevice", method: "GET", path: "bootdevice", code: 200, says: `"device":"pxe","persistent":false,"supported":["pxe","disk"`},
 		{name: "get bootdevice, no BMC", method: "GET", path: "bootdevice", dead: true, code: 503, says: "BMC"},
 		{name: "get bootdevice, another's machine", method: "GET", path: "bootdevice", before: held, code: 409, says: "another's"},
@@ -106,6 +111,15 @@ func TestHardwareActions(t *testing.T) {
 				s.ironic.interfere(t, test.meanwhile)
 			default:
 				s.ironic.reset(t)
+			}
+			if test.gateway {
+				s.ironic.sim.Judge(func(_ string, r *http.Request) (v ironicsim.Verdict) {
+					if strings.Contains(r.URL.Path, "/management/") {
+						v.Refusal = &fsm.Refusal{Status: http.StatusBadGateway, Text: "Bad Gateway"}
+					}
+					return v
+				})
+				defer s.ironic.sim.Judge(nil)
 			}
 			if test.method == "" {
 				test.method = "POST"

@@ -17,7 +17,7 @@ func TestRetry(t *testing.T) {
 	failed := func(h *metal3.BareMetalHost, _ *ironic.Node) {
 		h.Status.OperationalStatus = metal3.OperationalStatusError
 		h.Status.ErrorType, h.Status.ErrorMessage = metal3.ProvisioningError, "the image is not there"
-		h.Status.ErrorCount, h.Status.ProvisioningFailCount = 4, 5
+		h.Status.ErrorCount, h.Status.ProvisioningFailCount, h.Status.Record.MachineErrors = 4, 5, 2
 	}
 	and := func(change func(*metal3.BareMetalHost)) func(*metal3.BareMetalHost, *ironic.Node) {
 		return func(h *metal3.BareMetalHost, n *ironic.Node) {
@@ -46,7 +46,9 @@ func TestRetry(t *testing.T) {
 		{name: "a status in the request", body: `{"status":{"message":"not so","errorCount":9}}`, before: failed, code: 201, status: was},
 		{name: "not registered", before: and(func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }), code: 201, status: was},
 		{name: "failed to provision alone", before: and(func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 0 }), code: 201, status: atOnce},
-		{name: "again", before: and(func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 }), code: 201, status: ordered},
+		{name: "again", before: and(func(h *metal3.BareMetalHost) {
+			h.Status.ErrorCount, h.Status.ProvisioningFailCount, h.Status.Record.MachineErrors = 0, 0, 0
+		}), code: 201, status: ordered},
 		{name: "no error", code: 201, status: metal3.HostRetryStatus{Message: "there was nothing to retry: the host has no error"}},
 		{name: "no error any more", before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
 			h.Status.ErrorCount, h.Status.ProvisioningFailCount = 2, 1
@@ -91,6 +93,7 @@ func TestRetry(t *testing.T) {
 			want := before.DeepCopy()
 			want.Status.ErrorCount, want.Status.ProvisioningFailCount = 0, 0
 			if before.Status.ErrorCount+before.Status.ProvisioningFailCount > 0 {
+				want.Status.Record.MachineErrors = 0
 				want.ResourceVersion, want.Status.LastUpdated = after.ResourceVersion, after.Status.LastUpdated
 				if after.Status.LastUpdated.IsZero() {
 					t.Error("the status changed, but lastUpdated did not")

@@ -70,7 +70,7 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 	}
 	hosts := byIronic(list)
 	if len(s.members) == 1 && len(s.problems) == 0 {
-		return f.home.Refresher.RefreshAll(ctx, hosts[""]...)
+		return live.OnlyOf(hosts[""], f.home.Refresher.RefreshAll(ctx, hosts[""]...))
 	}
 	if namespace == "" {
 		for name, m := range s.members {
@@ -89,7 +89,7 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 			continue
 		}
 		running.Go(func() {
-			if err := m.Refresher.RefreshAll(ctx, hosts[name]...); err != nil {
+			if err := live.OnlyOf(hosts[name], m.Refresher.RefreshAll(ctx, hosts[name]...)); err != nil {
 				failed[i] = fmt.Errorf("%s: %w", ironic.DescribeInstance(name), err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // addNode creates a node, which says where it is.
@@ -41,8 +43,12 @@ func (b *bench) addHost(i int, in string) {
 	b.hosts.Add(host)
 }
 
-func (b *bench) hostsIn(ctx context.Context, _ string) (*metal3.BareMetalHostList, error) {
-	return b.hosts.List(ctx, metav1.ListOptions{}) // all are in one namespace
+func (b *bench) hostsIn(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
+	list, err := b.hosts.List(ctx, metav1.ListOptions{})
+	if err == nil {
+		list.Items = slices.DeleteFunc(list.Items, func(host metal3.BareMetalHost) bool { return host.Namespace != namespace })
+	}
+	return list, err
 }
 
 func (b *bench) host(i int) *metal3.BareMetalHost { return b.hosts.Host(b.t, enginetest.HostName(i)) }
@@ -77,6 +83,31 @@ func TestReadHost(t *testing.T) {
 			}
 			if more := b.wires.count(other) - asked; more != 0 {
 				t.Errorf("%s was asked %d times about a host of %s", other, more, room)
+			}
+		}
+	})
+}
+
+// TestRefreshAllOfNamespace: who lists the hosts of a namespace hears nothing of the hosts of others.
+func TestRefreshAllOfNamespace(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.follow()
+		b.addHost(0, "")
+		b.addNode("home", 0)
+		other := b.host(0).DeepCopy()
+		other.Namespace, other.UID = "others", "another"
+		other.Status.Provisioning.ID = enginetest.NodeID(1)
+		b.hosts.Add(other)
+		if _, err := b.wires.to["home"].Sim.CreateNode(map[string]any{"uuid": enginetest.NodeID(1), "name": "others~" + other.Name, "driver": "fake-hardware"}); err != nil {
+			t.Fatal(err)
+		}
+		b.wires.to["home"].Sim.SetFaults(ironicsim.Faults{Unreadable: []string{enginetest.NodeID(1)}})
+		if err := b.RefreshAll(t.Context(), enginetest.Namespace); err != nil {
+			t.Errorf("the reader of another namespace is told: %v", err)
+		}
+		for _, namespace := range []string{"others", ""} {
+			if err := b.RefreshAll(t.Context(), namespace); err == nil || !strings.Contains(err.Error(), "others/"+other.Name) {
+				t.Errorf("the reader of namespace %q is told: %v", namespace, err)
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -68,6 +69,25 @@ func (e *PartialError) Error() string {
 		text += fmt.Sprintf("; nor is that of %d others", others)
 	}
 	return text
+}
+
+// OnlyOf returns what an error says of some hosts, for a reader who may not read others: nil if a PartialError names none of them.
+func OnlyOf(hosts []*metal3.BareMetalHost, err error) error {
+	partial := new(PartialError)
+	if !errors.As(err, &partial) {
+		return err
+	}
+	of := map[types.NamespacedName]error{}
+	for _, host := range hosts {
+		key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+		if why := partial.Hosts[key]; why != nil {
+			of[key] = why
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	return &PartialError{Hosts: of}
 }
 
 // LiveForOthers reports that the status of the other hosts is live.

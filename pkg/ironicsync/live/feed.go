@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -191,15 +193,21 @@ func (r *Refresher) readAllNodes(ctx context.Context, sweep *index.Sweep) ([]iro
 // tells the latest updated_at and the time on Ironic's clock.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// observedAll notes the end of an observation of all hosts: when it began. An observation that failed as a whole is not noted. It returns err.
+// observedAll notes the end of an observation of all hosts: when it began. An observation that failed as a whole is not noted, nor is one
+// for those hosts for which it failed. It returns err.
 func (r *Refresher) observedAll(began time.Time, err error) error {
-	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
+	partial := new(PartialError)
+	if err != nil && !errors.As(err, &partial) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if began.After(r.seenAll) {
-		r.seenAll = began
+		unseen := make(map[types.NamespacedName]time.Time, len(partial.Hosts))
+		for key := range partial.Hosts {
+			unseen[key] = r.lastSeenLocked(key)
+		}
+		r.seenAll, r.unseen = began, unseen
 		for key, seen := range r.seen {
 			if seen.Before(began) {
 				delete(r.seen, key)

@@ -454,8 +454,12 @@ func TestUnreadableNode(t *testing.T) {
 				if got := b.shown(t, i); got != want {
 					t.Fatalf("in %s, host %d shows %q", text, i, got)
 				}
-				if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i)); (err != nil) != (unreadable && i == 0) {
+				err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i))
+				if (err != nil) != (unreadable && i == 0) {
 					t.Fatalf("host %d read alone: %v", i, err)
+				}
+				if stale := new(live.StaleError); errors.As(err, &stale) && time.Since(stale.Observed) < time.Duration(round-9)*time.Second {
+					t.Fatalf("in %s, host %d is said to have been seen %s ago", text, i, time.Since(stale.Observed))
 				}
 			}
 			time.Sleep(time.Second)

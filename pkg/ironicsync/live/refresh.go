@@ -127,6 +127,8 @@ type Refresher struct {
 	// seen reports when the latest observation of a single host began, if that is later than seenAll.
 	seen    map[types.NamespacedName]time.Time
 	seenAll time.Time // when the latest complete observation of all hosts began
+	// unseen are the hosts that the observation at seenAll failed to show, by when they were seen before.
+	unseen map[types.NamespacedName]time.Time
 	// sweeping is set while a sweep for which no reader waits is under way in the background.
 	sweeping bool
 	// unreadable are the nodes that Ironic could not show when all were last read.
@@ -261,6 +263,7 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen[key] = began
+	delete(r.unseen, key)
 	if len(r.seen) > maxRemembered {
 		r.sweepIfDue()
 	}
@@ -309,6 +312,13 @@ func (r *Refresher) LastObserved() time.Time { return r.lastSeen(types.Namespace
 func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.lastSeenLocked(key)
+}
+
+func (r *Refresher) lastSeenLocked(key types.NamespacedName) time.Time {
+	if t, unseen := r.unseen[key]; unseen {
+		return t
+	}
 	if t := r.seen[key]; t.After(r.seenAll) {
 		return t
 	}

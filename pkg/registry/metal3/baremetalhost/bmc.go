@@ -59,7 +59,9 @@ func (s *Sources) bmcError(host *metal3.BareMetalHost, err error, unknown string
 	case ironic.IsTooOld(err):
 		return conflict(host, errors.New("this Ironic does not know the request: its release is too old"))
 	case errors.As(err, &answer):
-		return bmcAnswerError(host, err, answer, unknown)
+		if known := bmcAnswerError(host, err, answer, unknown); known != nil {
+			return known
+		}
 	}
 	if unknown == "" {
 		return gatewayTimeout(host.Name, fmt.Sprintf("Ironic did not answer: %s; its BMC may not answer", ironic.ReasonOf(err)))
@@ -67,7 +69,8 @@ func (s *Sources) bmcError(host *metal3.BareMetalHost, err error, unknown string
 	return outcomeUnknown(host, err, unknown)
 }
 
-// bmcAnswerError returns the API error for an answer of Ironic's, which is in err.
+// bmcAnswerError returns the API error for an answer of Ironic's, which is in err; nil if it does not say what was done, as that of a proxy
+// which has lost Ironic.
 func bmcAnswerError(host *metal3.BareMetalHost, err error, answer *ironic.APIError, unknown string) error {
 	switch {
 	case ironic.IsUnsupported(err):

@@ -135,7 +135,7 @@ func (s *scripted) ask(name string) string {
 
 func (s *scripted) RefreshHost(ctx context.Context, namespace, name string) error {
 	for {
-		host, err := s.hosts.Get(ctx, storetest.Namespace, name)
+		host, err := s.hosts.Get(ctx, namespace, name)
 		if err != nil {
 			return err
 		}

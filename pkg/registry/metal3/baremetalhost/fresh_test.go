@@ -126,6 +126,13 @@ func TestReadsAreFresh(t *testing.T) {
 				return &got.Items[i]
 			})
 		}
+		try("list by name in all namespaces", fewerRounds, func(t *testing.T, _ string) *metal3.BareMetalHost {
+			got, err := hosts.List(genericapirequest.WithNamespace(t.Context(), metav1.NamespaceAll), &metainternalversion.ListOptions{FieldSelector: byName})
+			if err != nil || len(got.(*metal3.BareMetalHostList).Items) != 1 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			return &got.(*metal3.BareMetalHostList).Items[0]
+		})
 		for _, w := range watches {
 			try(w.name, w.rounds, func(t *testing.T, now string) *metal3.BareMetalHost {
 				events := openWatch(t, hosts, at(w.options))

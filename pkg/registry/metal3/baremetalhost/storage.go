@@ -137,9 +137,8 @@ func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 // refresh refreshes the hosts that a request is about. An error is the reason why they are not
 // live, of which the client has been warned.
 func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) error {
-	name, single := onlyName(options)
 	var err error
-	if single {
+	if name, single := onlyName(options); single && genericapirequest.NamespaceValue(ctx) != "" {
 		err = r.live.RefreshHost(ctx, genericapirequest.NamespaceValue(ctx), name)
 	} else {
 		err = r.live.RefreshAll(ctx, genericapirequest.NamespaceValue(ctx))

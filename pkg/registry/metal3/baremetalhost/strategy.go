@@ -143,6 +143,9 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	}
 	status.ErrorType, status.ErrorMessage = written.ErrorType, written.ErrorMessage
 	status.ErrorCount, status.ProvisioningFailCount = written.ErrorCount, written.ProvisioningFailCount
+	if status.ErrorCount == 0 { // then giving up, which counts the machine's own errors, is as far away
+		status.Record.MachineErrors = 0
+	}
 	if written.LastUpdated != nil { // without it, a status in an annotation would be restored once more
 		status.LastUpdated = written.LastUpdated
 	}
