@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -45,9 +46,12 @@ func (d *deployments) deploy(ctx context.Context, task *Task) error {
 	if err != nil {
 		return err
 	}
-	// The Secrets and the validation have taken time.
-	if err := d.confirmAvailable(ctx, task.Host, task.Node.UUID); err != nil {
+	current, err := d.lookAgain(ctx, task)
+	if err != nil {
 		return err
+	}
+	if current.ProvisionState != ironic.Available || current.InstanceUUID != lifecycle.InstanceUUID(task.Host) {
+		return ironic.ErrLookedTooLongAgo
 	}
 	return d.request(ctx, task, ironic.TargetActive, options)
 }
@@ -60,7 +64,7 @@ func (d *deployments) rebuild(ctx context.Context, task *Task) error {
 	if err != nil {
 		return err
 	}
-	current, err := d.ironic.GetNode(ctx, node.UUID)
+	current, err := d.lookAgain(ctx, task)
 	if err != nil {
 		return err
 	}
@@ -116,16 +120,19 @@ func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.Pr
 	return options, nil
 }
 
-// confirmAvailable reads once more the node whose disks are about to be written to.
-func (d *deployments) confirmAvailable(ctx context.Context, host *metal3.BareMetalHost, uuid string) error {
-	current, err := d.ironic.GetNode(ctx, uuid)
-	switch {
-	case err != nil:
-		return err
-	case current.ProvisionState != ironic.Available, current.InstanceUUID != lifecycle.InstanceUUID(host):
-		return ironic.ErrLookedTooLongAgo
+// lookAgain reads once more the node whose disks are about to be written to. The validation takes half a minute where a server of images is
+// slow, and the request is refused if it rests on a look of before.
+func (d *deployments) lookAgain(ctx context.Context, task *Task) (*ironic.Node, error) {
+	looked := time.Now().Round(0)
+	current, err := d.ironic.GetNode(ctx, task.Node.UUID)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if lifecycle.KeyOfNode(current) != lifecycle.KeyOfNode(task.Node) {
+		return nil, ironic.ErrLookedTooLongAgo
+	}
+	task.Fence.LookedAt = looked
+	return current, nil
 }
 
 // prepareInstance tells Ironic what to deploy, as far as it does not know that already. Nothing else is

@@ -65,6 +65,24 @@ func (s *silentImages) SwitchPower(ctx context.Context, fence ironic.Fence, id s
 	return s.fakeIronic.SwitchPower(ctx, fence, id, target)
 }
 
+// slowImages is an Ironic that waits long for the servers of images, but not in vain.
+type slowImages struct{ *fakeIronic }
+
+func (s slowImages) Validate(ctx context.Context, id string, interfaces ...string) ([]string, error) {
+	time.Sleep(25 * time.Second)
+	return s.fakeIronic.Validate(ctx, id, interfaces...)
+}
+
+// TestSlowImageServer: what was validated is deployed, and deployed anew, however long that took.
+func TestSlowImageServer(t *testing.T) {
+	inFleet(t, fleetSettings(), func(f *fakeIronic) ironicClient { return slowImages{f} }, func(t *testing.T, w *world) {
+		keys := w.enrol(enginetest.Namespace, 1)
+		w.after(10*time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
+		w.edit(keys[0], wantImage)
+		w.after(5*time.Minute, "provisioned", w.all(keys, arrived(metal3.StateProvisioned)))
+	})
+}
+
 // TestSilentImageServers: the hosts of one namespace whose image servers never answer do not delay those of another, say why
 // they are not deployed, and leave the server alone for a while.
 func TestSilentImageServers(t *testing.T) {
