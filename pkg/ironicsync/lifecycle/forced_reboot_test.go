@@ -14,6 +14,7 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 	states := map[string][]hostOption{
 		"inspecting":   {withState(metal3.StateInspecting), inspectionBegan},
 		"preparing":    {withState(metal3.StatePreparing)},
+		"applying":     {withState(metal3.StatePreparing), wantsRAID(hardwareRAID), withPower(true)},
 		"available":    {withState(metal3.StateAvailable), prepared, wantsImage("http://images/a"), withPower(true)},
 		"provisioning": {withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")},
 	}
@@ -28,6 +29,9 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 		{"preparing", ironic.CleanWait, "abort", "abort", "Wait"},
 		{"preparing", ironic.CleanFail, "ClearRebootRequest", "manage", "manage"},
 		{"preparing", ironic.Manageable, "=available", "=available", "=available"},
+		{"applying", ironic.Manageable, "Prepare", "soft-power-off", "Prepare"},
+		{"applying", ironic.Available, "manage", "soft-power-off", "manage"},
+		{"applying", ironic.CleanWait, "abort", "abort", "Wait"},
 		{"provisioning", ironic.Manageable, "provide", "Wait", "provide"},
 		{"provisioning", ironic.CleanWait, "abort", "abort", "Wait"},
 		{"provisioning", ironic.CleanFail, "ClearRebootRequest", "manage", "manage"},

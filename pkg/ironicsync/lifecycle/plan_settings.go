@@ -24,6 +24,8 @@ func nextOfSettings(s Situation) Step {
 		return Step{Do: Wait, After: s.Hold} // the error is shown, and nothing is tried again
 	case clean == nil:
 		return setState(metal3.StateAvailable)
+	case isHeldOff(s.Host): // or the clean would be aborted, and begin again
+		return nextOfPower(s)
 	case s.node.ProvisionState == ironic.Available:
 		return toManageable(s)
 	}
