@@ -244,6 +244,26 @@ func TestWayToBootCorrected(t *testing.T) {
 	})
 }
 
+// TestWayToBootCorrectedWhileVerified: the same, if Ironic has verified the BMC meanwhile.
+func TestWayToBootCorrectedWhileVerified(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 10 * time.Second} })
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(5*time.Second, "the BMC is verified", func() bool {
+			node := w.host().Status.Ironic
+			return node != nil && node.ProvisionState == string(ironic.Verifying)
+		})
+		w.editSpec(func(s *metal3.BareMetalHostSpec) {
+			s.BMC.Address = "redfish-virtualmedia://" + enginetest.BMCAddress(0) + "/redfish/v1/Systems/1"
+		})
+		w.becomes(metal3.StateAvailable)
+		if got := w.registration().BootInterface; got != "redfish-virtual-media" {
+			t.Errorf("boot_interface is %q", got)
+		}
+	})
+}
+
 // TestPortsThatIronicDoesNotTake: cards for which Ironic has no ports keep no host from being registered, which tells of
 // them; the address that the spec names does, until Ironic takes it.
 func TestPortsThatIronicDoesNotTake(t *testing.T) {

@@ -121,6 +121,9 @@ func (r *Registrar) foundDuplicate(ctx context.Context, host *metal3.BareMetalHo
 	case node.UUID == host.Status.Provisioning.ID:
 		return true, nil
 	}
-	_, err = r.Recorder.Record(ctx, host, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = id })
+	_, err = r.Recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {
+		h.Status.Provisioning.ID = id
+		h.Status.TriedCredentials = metal3.CredentialsStatus{} // which this node was not told
+	})
 	return false, err
 }

@@ -72,7 +72,9 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	}
 	// A node that somebody has reserved is not ours to delete.
 	isOurs := isMadeFor(reg.host, current) && (node.InstanceUUID == "" || lifecycle.IsOwnInstance(reg.host, node.UUID, node.InstanceUUID))
-	if access := reg.wanted.access; isOurs && node.ProvisionState == ironic.Enroll && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
+	access := reg.wanted.access
+	isUnusedState := node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Manageable && lifecycle.IsEnrolling(reg.host)
+	if isOurs && isUnusedState && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
 		return true, r.deleteToRecreate(ctx, reg, node, "another driver or boot interface is wanted")
 	}
 	if isOurs && node.ProvisionState != ironic.Enroll && lifecycle.IsEnrolling(reg.host) && hasAnotherBMC(reg.host, node) {

@@ -173,13 +173,26 @@ func isAsWanted(current map[string]any, key string, wanted any) bool {
 	return fmt.Sprint(value) == fmt.Sprint(wanted)
 }
 
+func isPassword(key string) bool { return strings.HasSuffix(key, "_password") }
+
+// isSameLogin reports whether Ironic has the wanted BMC and user already. Otherwise somebody has given the node another BMC, whose password
+// it may be that it has.
+func isSameLogin(current, wanted map[string]any) bool {
+	for key, value := range wanted {
+		if (strings.HasSuffix(key, "_address") || strings.HasSuffix(key, "_username")) && !isAsWanted(current, key, value) {
+			return false
+		}
+	}
+	return true
+}
+
 // driverInfoPatches are what turns driver_info into what is wanted, leaving alone
 // what others have put there. The password, which Ironic does not give away, is
-// sent unless it is known to be there.
+// sent unless it is known to be there, for this user and BMC.
 func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []ironic.Patch {
 	var patches []ironic.Patch
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if isPassword := strings.HasSuffix(key, "_password"); isPassword && passwordKnown || !isPassword && isAsWanted(current, key, wanted[key]) {
+		if isPassword(key) && current[key] != nil && passwordKnown && isSameLogin(current, wanted) || !isPassword(key) && isAsWanted(current, key, wanted[key]) {
 			continue
 		}
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})
