@@ -99,7 +99,7 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 	delete(s.copies, copy.String())
 	s.mu.Unlock()
 	existing, err := s.get(ctx, copy.Namespace, copy.Name)
-	if apierrors.IsNotFound(err) || LacksRight(err) && s.isLettingGo(copy.Namespace) { // it goes with the namespace
+	if apierrors.IsNotFound(err) || LacksRight(err) && (s.isLettingGo(copy.Namespace) || s.isGone(copy.Namespace)) { // it goes with the namespace
 		return nil
 	}
 	if err != nil || !hasLabels(existing, labels) {

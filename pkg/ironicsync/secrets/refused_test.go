@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -189,12 +190,19 @@ func TestLetGo(t *testing.T) {
 	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
 		t.Errorf("while nothing is known of namespaces: %v", err)
 	}
+	copied := types.NamespacedName{Namespace: "metal3", Name: "host-0-bmc"}
+	if err := secrets.DeleteCopy(t.Context(), copied, nil); !LacksRight(err) {
+		t.Errorf("a copy, while nothing is known of namespaces: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { none.RunWithContext(ctx) })
 	cache.WaitForCacheSync(ctx.Done(), none.HasSynced)
 	if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
 		t.Errorf("the namespace is gone: %v", err)
+	}
+	if err := secrets.DeleteCopy(t.Context(), copied, nil); err != nil {
+		t.Errorf("the namespace of a copy is gone: %v", err)
 	}
 	cancel()
 	running.Wait()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// unhealthyAnnotation marks hosts that the remediation of Cluster API Provider Metal3 has given up.
-const unhealthyAnnotation = "capi.metal3.io/unhealthy"
+// unhealthyAnnotations mark hosts that the remediation of Cluster API Provider Metal3 has given up: that of its v1beta2 types, and of those
+// before.
+var unhealthyAnnotations = []string{"capm3.metal3.io/unhealthy", "capi.metal3.io/unhealthy"}
 
 // policy is a HostDeployPolicy in the form in which it is applied.
 type policy struct {
@@ -146,7 +148,7 @@ func choose(r *claimRequest, policies policies, free, all hosts) (chosen *metal3
 // is wrong with it. A host that is to run something is in use, also if it names no consumer.
 func isFree(host *metal3.BareMetalHost) bool {
 	status := &host.Status
-	_, unhealthy := host.Annotations[unhealthyAnnotation]
+	unhealthy := slices.ContainsFunc(unhealthyAnnotations, func(key string) bool { return metav1.HasAnnotation(host.ObjectMeta, key) })
 	_, detached := host.Annotations[metal3.DetachedAnnotation]
 	switch {
 	case host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero(),

@@ -44,7 +44,12 @@ func TestIsFree(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
 		}, false},
 		"of a later version": {func(h *metal3.BareMetalHost) { h.Status.Record.Epoch = metal3.RecordEpoch + 1 }, false},
-		"unhealthy":          {func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, unhealthyAnnotation, "") }, false},
+		"unhealthy": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, "capm3.metal3.io/unhealthy", "")
+		}, false},
+		"unhealthy, v1beta1": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, "capi.metal3.io/unhealthy", "")
+		}, false},
 		"to be detached": {func(h *metal3.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
 		}, false},

@@ -158,7 +158,9 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 		if found || err != nil {
 			return after, err
 		}
-		c.event(subscription, corev1.EventTypeWarning, "SubscriptionLost", "The BMC has lost subscription "+id+", which is created again")
+		if subscription.Status.Error == "" { // otherwise it was told before the last try
+			c.event(subscription, corev1.EventTypeWarning, "SubscriptionLost", "The BMC has lost subscription "+id+", which is created again")
+		}
 	}
 	if err := c.CheckURL(ctx, subscription.Spec.Destination); err != nil {
 		return destinationRetry, c.report(ctx, subscription, "spec.destination: "+err.Error())
@@ -206,11 +208,11 @@ func (c *Controller) verify(ctx context.Context, subscription *metal3.BMCEventSu
 	if err != nil {
 		return 0, false, c.failed(ctx, subscription, "failed to look for the subscription", err)
 	}
-	c.setDue(subscription, time.Time{})
-	if slices.Contains(ids, id) {
-		return 0, true, c.report(ctx, subscription, "")
+	if !slices.Contains(ids, id) {
+		return 0, false, nil // it remains due until the BMC has it again
 	}
-	return 0, false, nil
+	c.setDue(subscription, time.Time{})
+	return 0, true, c.report(ctx, subscription, "")
 }
 
 func (c *Controller) list(ctx context.Context, host *metal3.BareMetalHost) (ids []string, err error) {

@@ -32,7 +32,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 // SecretChanged requeues the subscriptions that wait for a Secret. Those that exist are not touched: a BMC cannot change the headers of a subscription.
 func (c *Controller) SecretChanged(namespace, name string) {
 	for _, subscription := range c.ByIndex(bySecret, namespace+"/"+name) {
-		if subscription.Status.SubscriptionID == "" {
+		if subscription.Status.SubscriptionID == "" || subscription.Status.Error != "" {
 			c.Enqueue(subscription.Namespace, subscription.Name)
 		}
 	}

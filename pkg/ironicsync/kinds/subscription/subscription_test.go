@@ -275,16 +275,26 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 		}
 		w.bmc = map[string]ironic.Subscription{} // the BMC was reset
 		c.setDue(w.subscription, time.Now())
-		if err := w.reconcile(t, c); err != nil {
-			t.Fatal(err)
+		w.quotes = "the node is locked"
+		for range 2 { // it is tried until it succeeds, and the error stays
+			if err := w.reconcile(t, c); err == nil || w.subscription.Status.Error == "" {
+				t.Errorf("%v, status.error %q", err, w.subscription.Status.Error)
+			}
 		}
-		if diff := cmp.Diff([]string{"list", "list", "create"}, w.requests); diff != "" {
+		if w.requests[0] != "list" || !slices.Equal(w.requests[1:3], []string{"list", "create"}) {
+			t.Errorf("requests %q", w.requests)
+		}
+		w.quotes, w.requests = "", nil
+		if err := w.reconcile(t, c); err != nil || w.subscription.Status.Error != "" {
+			t.Fatalf("%v, status.error %q", err, w.subscription.Status.Error)
+		}
+		if diff := cmp.Diff([]string{"list", "create"}, w.requests); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if id := w.subscription.Status.SubscriptionID; id != "1" || len(w.bmc) != 1 {
 			t.Errorf("the subscription is %q, the BMC has %v", id, w.bmc)
 		}
-		if diff := cmp.Diff([]string{"Warning SubscriptionLost", "Normal Subscribed"}, []string(w.events)); diff != "" {
+		if diff := cmp.Diff([]string{"Warning SubscriptionLost", "Warning SubscriptionFailed", "Normal Subscribed"}, []string(w.events)); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
