@@ -97,7 +97,9 @@ func CountAgain(host *metal3.BareMetalHost, message string) {
 		return
 	}
 	host.Status.ErrorCount++
-	if !IsAnyRequestFailing(&host.Status) && !isProtection(message) {
+	refused, isOfStep := registrationError(&host.Status), record.Failure != nil && record.Failure.Message == CutMessage(message)
+	isOfRegistration := refused != nil && refused.Message == CutMessage(message) && !isOfStep
+	if !IsAnyRequestFailing(&host.Status) && !isProtection(message) && (!isOfRegistration || refused.isOfMachine) {
 		record.MachineErrors++
 	}
 }
@@ -118,10 +120,14 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted
 		}
 	}
-	if isTimedOut(status) {
-		return firstError(holdError(status), registrationError(status), stepError(status), ofNode)
+	registration, step := registrationError(status), stepError(status)
+	switch {
+	case host.DeletionTimestamp != nil && isDeletionBegun(host) && isVerified(status):
+		return firstError(holdError(status), ofNode, step, registration) // a deletion goes on without
+	case isTimedOut(status):
+		return firstError(holdError(status), registration, step, ofNode)
 	}
-	return firstError(holdError(status), registrationError(status), ofNode, stepError(status))
+	return firstError(holdError(status), registration, ofNode, step)
 }
 
 func firstError(errs ...*hostError) *hostError {
@@ -194,8 +200,15 @@ func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 		return nil
 	}
 	err := newError(registrationErrorType(status), r.Message)
-	err.isOfMachine = r.Reason != metal3.RequestFailedReason
+	// What a host is told about its Secret, its address or its ports keeps nobody from undeploying a machine whose BMC was verified.
+	err.isOfMachine = r.Reason != metal3.RequestFailedReason && !isVerified(status)
 	return err
+}
+
+// isVerified reports whether Ironic has verified the BMC of the host's node.
+func isVerified(status *metal3.BareMetalHostStatus) bool {
+	node := NodeOf(status)
+	return node != nil && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 }
 
 // registrationErrorType returns the error type of a failed registration. It differs for hosts

@@ -476,7 +476,11 @@ func TestErrorsOfTheMachine(t *testing.T) {
 		node   func(*ironic.Node)
 		want   int
 	}{
-		"a registration that Ironic refuses":      {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.IronicRefusedReason, "no") }, want: 1},
+		"a registration that Ironic refuses": {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.IronicRefusedReason, "no") }},
+		"a registration that is refused, of a BMC that was never verified": {record: func(h *metal3.BareMetalHost) {
+			h.Status.Ironic.ProvisionState = string(ironic.Enroll)
+			SetNotRegistered(h, metal3.IronicRefusedReason, "no")
+		}, want: 1},
 		"a registration that gets no answer":      {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.RequestFailedReason, "HTTP 500") }},
 		"a step that Ironic refuses":              {record: func(h *metal3.BareMetalHost) { SetFailure(h, metal3.ProvisioningError, "no") }, want: 1},
 		"a step that gets no answer":              {record: func(h *metal3.BareMetalHost) { SetRequestFailing(h, Step{Do: Provision}, "HTTP 500") }},

@@ -184,6 +184,8 @@ type Situation struct {
 	// Hold is how long to wait before something that has failed is tried again; see backoff.go
 	// in the package reconcile.
 	Hold time.Duration
+	// RegistrationTried is set if it was tried a few minutes ago to register the host with just this spec and these Secrets.
+	RegistrationTried bool
 	// MaxRetries is how often in a row provisioning may fail.
 	MaxRetries int
 	// Restored says that the server's etcd was restored from a backup and that nobody has

@@ -258,10 +258,10 @@ func isBeingCleaned(node *Node) bool {
 
 // mustRegister reports whether the changes of a spec or a Secret have to be registered for the
 // rest of a deletion: for example, a corrected password, or that the node is not to be cleaned.
-// It is false if the host cannot be registered, or during the back-off after a refusal, because
+// It is false if the host cannot be registered, or a while after a refusal, because
 // a deletion does not wait for that.
 func mustRegister(s Situation) bool {
-	if _, failed := registrationObstacle(s); failed || isRefused(s.Host) && s.Hold > 0 {
+	if _, failed := registrationObstacle(s); failed || isRefused(s.Host) && (s.Hold > 0 || s.RegistrationTried) {
 		return false
 	}
 	return !isRegistered(s) && isUpdatable(s.node)

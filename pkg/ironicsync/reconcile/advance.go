@@ -212,7 +212,7 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 		return executor.Outcome{}, err
 	}
 	klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
-	c.queue.backoffOf(keyOf(host), func(b *backoff) { b.begin(step) })
+	c.queue.backoffOf(keyOf(host), func(b *backoff) { b.begin(step, c.clock.Now()) })
 	c.refresher.DiscardObservations(host.UID)
 	next, err = c.execute(ctx, fence, host, seen.node, step)
 	steps.WithLabelValues(c.member.Name, string(step.Do), stepResult(err)).Inc()

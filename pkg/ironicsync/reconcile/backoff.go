@@ -71,6 +71,9 @@ type backoff struct {
 	// leader has taken none.
 	seen  attempt
 	tried *attempt
+	// registered is what the last registration went by, and registeredAt when that was; nil if this leader has tried none.
+	registered   *attempt
+	registeredAt time.Time
 	// failed is the step whose failure is recorded in the host.
 	failed stepIdentity
 	// accepted is the last step whose effect a poll is to show, and acceptedAt when Ironic accepted it.
@@ -92,11 +95,37 @@ type backoff struct {
 
 // begin says that a step is taken. One that only leads out of a failed state of the node is no
 // attempt: Ironic keeps the error meanwhile, and may reword it.
-func (b *backoff) begin(step lifecycle.Step) {
+func (b *backoff) begin(step lifecycle.Step, now time.Time) {
+	if step.Do == lifecycle.Register {
+		registered := b.seen
+		b.registered, b.registeredAt = &registered, now
+	}
 	if step.Do != lifecycle.ClearMaintenance && step.Target != ironic.TargetManage {
 		tried := b.seen
 		b.tried = &tried
 	}
+}
+
+// registrationPause is how long a refused registration keeps a deletion free to go on without it.
+const registrationPause = 5 * time.Minute
+
+// hasTriedRegistration reports whether nothing has changed since the last registration, which was a short while ago. hold has to
+// be called before.
+func (b *backoff) hasTriedRegistration(now time.Time) bool {
+	return b.registered != nil && now.Sub(b.registeredAt) < registrationPause && !b.seen.isNewerThan(*b.registered)
+}
+
+// isNewerThan reports whether the spec or one of the Secrets has another version than in an earlier attempt.
+func (a attempt) isNewerThan(earlier attempt) bool {
+	if a.generation != earlier.generation {
+		return true
+	}
+	for name, version := range a.versions {
+		if lifecycle.IsNewerVersion(version, earlier.versions[name]) {
+			return true
+		}
+	}
+	return false
 }
 
 // accept says that Ironic has accepted a step whose effect a poll is to show.
@@ -158,13 +187,8 @@ func (b *backoff) hold(host *metal3.BareMetalHost, versions map[string]string, n
 		}
 		b.current = f
 	}
-	if host.Generation != f.tried.generation || !maps.Equal(rebootAnnotations(host), f.reboots) {
+	if b.seen.isNewerThan(f.tried) || !maps.Equal(rebootAnnotations(host), f.reboots) {
 		return 0, true
-	}
-	for name, version := range versions {
-		if lifecycle.IsNewerVersion(version, f.tried.versions[name]) {
-			return 0, true
-		}
 	}
 	return max(f.until.Sub(now), 0), false
 }

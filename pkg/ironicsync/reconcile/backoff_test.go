@@ -146,19 +146,19 @@ func TestBackoffKnowsWhatWasTried(t *testing.T) {
 	} {
 		host, b := newHost(), &backoff{}
 		b.hold(host, secretVersions("7"), now)
-		b.begin(lifecycle.Step{})
+		b.begin(lifecycle.Step{}, now)
 		secret := change(host)
 		b.hold(host, secretVersions(secret), now) // while the step is under way
 		withError(metal3.ProvisioningError, "no", 1)(host)
 		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
 			t.Errorf("%s: held for %s; mended: %t", name, left, mended)
 		}
-		b.begin(lifecycle.Step{Do: lifecycle.ClearMaintenance}) // before the next try
+		b.begin(lifecycle.Step{Do: lifecycle.ClearMaintenance}, now) // before the next try
 		withError(metal3.ProvisioningError, "no, in other words", 2)(host)
 		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
 			t.Errorf("%s: held for %s after the maintenance was ended; mended: %t", name, left, mended)
 		}
-		b.begin(lifecycle.Step{})
+		b.begin(lifecycle.Step{}, now)
 		host.Status.ErrorCount++
 		if left, mended := b.hold(host, secretVersions(secret), now); left < 2*time.Minute || mended {
 			t.Errorf("%s: the next failure is held for %s; mended: %t", name, left, mended)

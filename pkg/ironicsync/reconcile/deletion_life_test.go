@@ -79,7 +79,7 @@ func TestDeletionWithoutRegistration(t *testing.T) {
 				spoil(w)
 				w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 				w.hosts.Remove(t, enginetest.HostName(0))
-				t.Logf("deleted after %s", w.after(time.Minute, "deleted", w.gone))
+				t.Logf("deleted after %s", w.after(15*time.Minute, "deleted", w.gone))
 				undeployed := 1
 				if name == "refused" || name == "conflict" {
 					undeployed = 0

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -160,6 +161,33 @@ func TestProtectedNode(t *testing.T) {
 		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
 		w.after(time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
 	})
+}
+
+// TestDeletedWithoutSecret: that a host cannot be registered any more does not end its undeployment, which somebody or something delays.
+func TestDeletedWithoutSecret(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"protected": apiError(403, "Node u is protected and cannot be undeployed, rebuilt or deleted"), "busy": apiError(503, "Requested action cannot be performed due to lack of free conductor workers."),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.provisionedHost()
+				if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"}}); err != nil {
+					t.Fatal(err)
+				}
+				w.ironic.Change(func() { w.ironic.refuse["deleted"] = refusal })
+				w.hosts.Remove(t, enginetest.HostName(0))
+				time.Sleep(6 * time.Hour)
+				if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.ironic.count("power off") != 0 {
+					t.Fatal("the deletion has gone on")
+				}
+				w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+				w.after(24*time.Hour, "it goes on by itself", w.gone)
+				if w.wasTold("DeprovisioningAbandoned") || w.ironic.count("deleted") == 0 {
+					t.Error("the machine was not undeployed")
+				}
+			})
+		})
+	}
 }
 
 // TestProtectedNodeDeleted: the deletion of a host waits as long as somebody protects its node: nothing is abandoned, and the machine is

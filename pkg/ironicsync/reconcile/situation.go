@@ -86,6 +86,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 	c.queue.backoffOf(keyOf(host), func(b *backoff) {
 		now := c.clock.Now()
 		s.Hold, retryNow = b.hold(host, versions, now)
+		s.RegistrationTried = b.hasTriedRegistration(now)
 		s.PowerCutKnownFor = b.powerCutKnownFor(host.Status.Record.PowerCut, now)
 	})
 	return s, retryNow
