@@ -187,7 +187,7 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 			continue
 		case isNear:
 			subject = fmt.Sprintf("Host %q in this namespace", other.Name)
-		case !hasVerifiedBMC(other.BareMetalHost) || !wasInspected(other.BareMetalHost) || !wasInspected(host):
+		case !hasVerifiedBMC(other.BareMetalHost) || !WasInspected(other.BareMetalHost) || !WasInspected(host):
 			continue // what somebody has written keeps a machine from nobody
 		}
 		runs, otherRuns := UsesMachine(host), UsesMachine(other.BareMetalHost)
@@ -206,9 +206,9 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 	return found
 }
 
-// wasInspected reports whether the hardware of a host is what Ironic has found. It can also be given by annotations and
+// WasInspected reports whether the hardware of a host is what Ironic has found. It can also be given by annotations and
 // objects.
-func wasInspected(host *metal3.BareMetalHost) bool {
+func WasInspected(host *metal3.BareMetalHost) bool {
 	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
 }
 

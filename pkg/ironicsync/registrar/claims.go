@@ -121,10 +121,10 @@ func (c *Claims) describeOwner(ctx context.Context, host *metal3.BareMetalHost, 
 }
 
 // describeOther names another host whose machine was found to have a network card with the MAC address to the user of host; empty if
-// there is none. (What only the spec of a host says can be anything.)
+// there is none. (What only the spec, an annotation or an object says of a host can be anything.)
 func (c *Claims) describeOther(host *metal3.BareMetalHost, mac string) string {
 	for _, other := range without(host, c.hosts.WithMAC(mac)) {
-		if lifecycle.HasNIC(other.Status.HardwareDetails, mac) {
+		if lifecycle.WasInspected(other) && !lifecycle.IsDetached(other) && lifecycle.HasNIC(other.Status.HardwareDetails, mac) {
 			return describe(other, host)
 		}
 	}

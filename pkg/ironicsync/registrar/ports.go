@@ -1,6 +1,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,22 @@ func portAddress(mac string) string {
 // unless the spec names the address, or there is no other one.
 func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID string, existing []ironic.Port) (missing []string, err error) {
 	hasPort := len(existing) > 0
-	for _, port := range wantedPorts(reg.host) {
+	ports := wantedPorts(reg.host)
+	sharedWith := map[string]string{}
+	for _, port := range ports {
+		if !port.boots {
+			sharedWith[port.mac] = r.Claims.describeOther(reg.host, port.mac)
+		}
+	}
+	slices.SortStableFunc(ports, func(a, b wantedPort) int { // so that these are left out only if there are others
+		return cmp.Compare(min(len(sharedWith[a.mac]), 1), min(len(sharedWith[b.mac]), 1))
+	})
+	for _, port := range ports {
 		if slices.ContainsFunc(existing, func(e ironic.Port) bool { return e.Address == port.mac }) {
 			continue
 		}
 		isRequired := port.mac == reg.host.Spec.BootMAC()
-		if other := r.Claims.describeOther(reg.host, port.mac); other != "" && !port.boots {
+		if other := sharedWith[port.mac]; other != "" && hasPort {
 			missing = append(missing, fmt.Sprintf("%s is a network card of %s, too", port.mac, other))
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,19 @@ import (
 func hostWith(bootMAC string, nics ...metal3.NIC) *metal3.BareMetalHost {
 	return &metal3.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "host-0"}, Spec: metal3.BareMetalHostSpec{BootMACAddress: bootMAC},
-		Status: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{NIC: nics}},
+		Status: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{NIC: nics}, Ironic: &metal3.IronicStatus{InspectionFinishedAt: &metav1.MicroTime{Time: time.Unix(1, 0)}}},
 	}
+}
+
+func detached(host *metal3.BareMetalHost) *metal3.BareMetalHost {
+	host.Status.OperationalStatus = metal3.OperationalStatusDetached
+	return host
+}
+
+// given returns the host with hardware that was not found by an inspection.
+func given(host *metal3.BareMetalHost) *metal3.BareMetalHost {
+	host.Status.Ironic.InspectionFinishedAt = nil
+	return host
 }
 
 // TestWantedPorts: Ironic has ports for Ethernet only. Of the interfaces that share an address, the one from which the host boots
@@ -125,6 +137,7 @@ func TestEnsurePorts(t *testing.T) {
 		refusals map[string]error
 		others   map[string]string
 		sharing  *metal3.BareMetalHost
+		noBoot   bool
 		existing []string
 		created  string
 		missing  string
@@ -136,6 +149,9 @@ func TestEnsurePorts(t *testing.T) {
 		"one is no MAC address":              {refusals: map[string]error{second: notValid(second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Expected valid MAC address for address: " + second},
 		"one is another node's":              {others: map[string]string{second: "other"}, created: boot + " true, " + third + " false", missing: second + " belongs to a node in Ironic that no host has"},
 		"one is another machine's, too":      {sharing: hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: boot}), created: boot + " true, " + third + " false", missing: second + " is a network card of host metal3/host-1, too"},
+		"all are another machine's, too":     {sharing: hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: third}), noBoot: true, created: second + " false", missing: third + " is a network card of host metal3/host-1, too"},
+		"one is a detached host's":           {sharing: detached(hostWith("", metal3.NIC{MAC: second})), created: boot + " true, " + second + " false, " + third + " false"},
+		"one was given to another host":      {sharing: given(hostWith("", metal3.NIC{MAC: second})), created: boot + " true, " + second + " false, " + third + " false"},
 		"another host's spec has one":        {sharing: hostWith(second), created: boot + " true, " + second + " false, " + third + " false"},
 		"one is this node's":                 {others: map[string]string{second: "node"}, created: boot + " true, " + third + " false"},
 		"one is in conflict":                 {refusals: map[string]error{second: refusal(http.StatusConflict, "Cannot use "+second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Cannot use " + second},
@@ -149,6 +165,9 @@ func TestEnsurePorts(t *testing.T) {
 		"Ironic is away":                     {refusals: map[string]error{second: &ironic.UnavailableError{Op: "create port", Reason: "no answer"}}, created: boot + " true", err: true},
 	} {
 		host := hostWith(boot, metal3.NIC{MAC: boot, PXE: true}, metal3.NIC{MAC: second}, metal3.NIC{MAC: third})
+		if tt.noBoot {
+			host = hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: third})
+		}
 		api := &portIronic{refusals: tt.refusals, others: tt.others}
 		hosts := []*metal3.BareMetalHost{host}
 		if tt.sharing != nil {
