@@ -122,12 +122,24 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 	}
 	registration, step := registrationError(status), stepError(status)
 	switch {
-	case host.DeletionTimestamp != nil && isDeletionBegun(host) && isVerified(status):
+	case isLeaving(host) && isVerified(status):
 		return firstError(holdError(status), ofNode, step, registration) // a deletion goes on without
 	case isTimedOut(status):
 		return firstError(holdError(status), registration, step, ofNode)
 	}
 	return firstError(holdError(status), registration, ofNode, step)
+}
+
+// isLeaving reports whether a deleted host is being undeployed or switched off, so that its errors are those of that.
+func isLeaving(host *metal3.BareMetalHost) bool {
+	if host.DeletionTimestamp == nil {
+		return false
+	}
+	switch host.Status.Provisioning.State {
+	case metal3.StatePoweringOffBeforeDelete, metal3.StateDeleting:
+		return true
+	}
+	return isDeletionBegun(host)
 }
 
 func firstError(errs ...*hostError) *hostError {
