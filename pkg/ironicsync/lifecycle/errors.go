@@ -122,7 +122,7 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 	}
 	registration, step := registrationError(status), stepError(status)
 	switch {
-	case isLeaving(host) && isVerified(status):
+	case isDeletionUnderWay(host) && isVerified(status):
 		return firstError(holdError(status), ofNode, step, registration) // a deletion goes on without
 	case isTimedOut(status):
 		return firstError(holdError(status), registration, step, ofNode)
@@ -130,8 +130,8 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 	return firstError(holdError(status), registration, ofNode, step)
 }
 
-// isLeaving reports whether a deleted host is being undeployed or switched off, so that its errors are those of that.
-func isLeaving(host *metal3.BareMetalHost) bool {
+// isDeletionUnderWay reports whether a deleted host is being undeployed or switched off, so that its errors are those of that.
+func isDeletionUnderWay(host *metal3.BareMetalHost) bool {
 	if host.DeletionTimestamp == nil {
 		return false
 	}
