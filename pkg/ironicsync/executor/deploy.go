@@ -120,8 +120,8 @@ func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.Pr
 	return options, nil
 }
 
-// lookAgain reads once more the node whose disks are about to be written to. The validation takes half a minute where a server of images is
-// slow, and the request is refused if it rests on a look of before.
+// lookAgain reads once more the node whose disks are about to be written to. If the server of the image is slow, the validation takes half a
+// minute, and a request that rested on the look before it would be refused as too old.
 func (d *deployments) lookAgain(ctx context.Context, task *Task) (*ironic.Node, error) {
 	looked := time.Now().Round(0)
 	current, err := d.ironic.GetNode(ctx, task.Node.UUID)

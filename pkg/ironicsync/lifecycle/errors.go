@@ -120,14 +120,15 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted
 		}
 	}
-	registration, step := registrationError(status), stepError(status)
-	switch {
-	case isDeletionUnderWay(host) && isVerified(status):
-		return firstError(holdError(status), ofNode, step, registration) // a deletion goes on without
-	case isTimedOut(status):
-		return firstError(holdError(status), registration, step, ofNode)
+	hold, registration := holdError(status), registrationError(status)
+	first, second := ofNode, stepError(status)
+	if isTimedOut(status) {
+		first, second = second, first
 	}
-	return firstError(holdError(status), registration, ofNode, step)
+	if isDeletionUnderWay(host) && isVerified(status) {
+		return firstError(hold, first, second, registration) // a deletion goes on without
+	}
+	return firstError(hold, registration, first, second)
 }
 
 // isDeletionUnderWay reports whether a deleted host is being undeployed or switched off, so that its errors are those of that.

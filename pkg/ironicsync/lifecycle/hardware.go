@@ -63,8 +63,8 @@ func HardwareFrom(raw *ironic.Inventory, known *metal3.HardwareDetails) (hw *met
 	return hw, told.String(), err
 }
 
-// areTwoMachines reports whether hardware details are of two machines: the host has got another BMC. Of a Dell, its BMC reports the
-// serial number of the mainboard, and a ramdisk the service tag, so network interfaces count more.
+// areTwoMachines reports whether hardware details are of two machines: the host has got another BMC. Network
+// interfaces count more than serial numbers: a Dell's BMC reports that of the mainboard, and a ramdisk the service tag.
 func areTwoMachines(a, b *metal3.HardwareDetails) bool {
 	if macs, others := macsOf(a), macsOf(b); len(macs) > 0 && len(others) > 0 {
 		return !areMostlyTheSame(macs, others)

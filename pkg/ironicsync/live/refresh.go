@@ -263,7 +263,9 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen[key] = began
-	delete(r.unseen, key)
+	if _, unseen := r.unseen[key]; unseen { // began may be before seenAll
+		r.unseen[key] = began
+	}
 	if len(r.seen) > maxRemembered {
 		r.sweepIfDue()
 	}

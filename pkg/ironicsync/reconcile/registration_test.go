@@ -264,6 +264,32 @@ func TestWayToBootCorrectedWhileVerified(t *testing.T) {
 	})
 }
 
+// TestNodeMadeByHand: a node that somebody has made under the host's name, with another password, is given that of the Secret.
+func TestNodeMadeByHand(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(time.Minute, "available", func() bool { return w.host().Status.Provisioning.State == metal3.StateAvailable })
+		host := w.host()
+		if err := w.sim.Sim.LoseNode(host.Status.Provisioning.ID); err != nil {
+			t.Fatal(err)
+		}
+		id, err := w.sim.Sim.CreateNode(map[string]any{"name": ironic.NodeName(host.Namespace, host.Name), "driver": "ipmi", "driver_info": map[string]any{
+			"ipmi_address": enginetest.BMCAddress(0), "ipmi_username": "admin", "ipmi_password": "another",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Hour, "the BMC of that node is verified", func() bool {
+			node, _ := w.sim.Sim.Node(id)
+			return node["provision_state"] == string(ironic.Manageable)
+		})
+		if tried := w.host().Status.TriedCredentials.Reference; tried == nil || w.host().Status.GoodCredentials.Reference == nil {
+			t.Error("it is forgotten which Secret the host uses")
+		}
+	})
+}
+
 // TestPortsThatIronicDoesNotTake: cards for which Ironic has no ports keep no host from being registered, which tells of
 // them; the address that the spec names does, until Ironic takes it.
 func TestPortsThatIronicDoesNotTake(t *testing.T) {

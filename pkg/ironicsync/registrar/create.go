@@ -123,7 +123,7 @@ func (r *Registrar) foundDuplicate(ctx context.Context, host *metal3.BareMetalHo
 	}
 	_, err = r.Recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {
 		h.Status.Provisioning.ID = id
-		h.Status.TriedCredentials = metal3.CredentialsStatus{} // which this node was not told
+		h.Status.TriedCredentials.Version = "" // of that Secret, this node was told nothing
 	})
 	return false, err
 }
