@@ -114,21 +114,37 @@ func ErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 
 // errorOf returns the error of a host that is not detached, or nil if it has none.
 func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *hostError {
+	return firstError(holdError(status), failureOf(status, host))
+}
+
+// BehindHold returns the status of a host that is held as if it were not: with the error that the hold hides, or none. A hold that
+// keeps nobody from registering the host or from switching it on hides what comes of that.
+func BehindHold(host *metal3.BareMetalHost) *metal3.BareMetalHostStatus {
+	status := host.Status
+	status.Record.Hold, status.Record.Error = nil, nil
+	if failed := failureOf(&status, host); failed != nil {
+		status.Record.Error = &failed.HostError
+	}
+	return &status
+}
+
+// failureOf returns what has failed; nil if nothing has.
+func failureOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *hostError {
 	var ofNode *hostError
 	if node := NodeOf(status); node != nil {
 		if ofNode = nodeError(status, host, node); ofNode != nil {
 			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted
 		}
 	}
-	hold, registration := holdError(status), registrationError(status)
+	registration := registrationError(status)
 	first, second := ofNode, stepError(status)
 	if isTimedOut(status) {
 		first, second = second, first
 	}
 	if isDeletionUnderWay(host) && isVerified(status) {
-		return firstError(hold, first, second, registration) // a deletion goes on without
+		return firstError(first, second, registration) // a deletion goes on without
 	}
-	return firstError(hold, registration, first, second)
+	return firstError(registration, first, second)
 }
 
 // isDeletionUnderWay reports whether a deleted host is being undeployed or switched off, so that its errors are those of that.

@@ -93,8 +93,8 @@ func nextOfPower(s Situation) Step {
 	reboot := rebootRequestOf(host)
 	switchTo := func(target ironic.PowerTarget) Step {
 		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
-		if ErrorType(&host.Status) != metal3.PowerManagementError {
-			return step // no back-off, because no power action has failed
+		if ErrorType(&host.Status) != metal3.PowerManagementError && host.Status.Record.Hold == nil {
+			return step // no back-off, because no power action has failed; a hold may hide that one has
 		}
 		return s.retry(step, true)
 	}

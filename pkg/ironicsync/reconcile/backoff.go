@@ -91,11 +91,16 @@ type backoff struct {
 	// powerCut is what status.record.powerCut was when it was last seen, and powerCutSince since when it has been that.
 	powerCut      *metal3.PowerCut
 	powerCutSince time.Time
+	// heldTries is how many requests were sent for the host since it was held and what they are for last succeeded.
+	heldTries int
 }
 
 // begin says that a step is taken. One that only leads out of a failed state of the node is no
 // attempt: Ironic keeps the error meanwhile, and may reword it.
 func (b *backoff) begin(step lifecycle.Step, now time.Time) {
+	if step.OccupiesWorker() {
+		b.heldTries++
+	}
 	if step.Do == lifecycle.Register {
 		registered := b.seen
 		b.registered, b.registeredAt = &registered, now
@@ -165,12 +170,12 @@ func (b *backoff) refused(step lifecycle.Step) {
 // which somebody has set to 0. The next try then waits neither for the hold nor for
 // other hosts.
 func (b *backoff) hold(host *metal3.BareMetalHost, versions map[string]string, now time.Time) (left time.Duration, retryNow bool) {
-	status := &host.Status
+	status := b.failing(host)
 	b.seen = attempt{host.Generation, versions}
 	failed := status.Record.Error
 	if failed == nil || status.ErrorCount == 0 {
 		b.current = nil
-		return 0, failed != nil
+		return 0, failed != nil && host.Status.Record.Hold == nil
 	}
 	f := b.current
 	if f == nil || f.shown != *failed || f.count < status.ErrorCount {
@@ -191,6 +196,22 @@ func (b *backoff) hold(host *metal3.BareMetalHost, versions map[string]string, n
 		return 0, true
 	}
 	return max(f.until.Sub(now), 0), false
+}
+
+// failing returns the status by which the back-off goes. It is the host's, unless the host is held: then the error that the hold
+// hides counts, whose tries are counted here, because a held host counts none.
+func (b *backoff) failing(host *metal3.BareMetalHost) *metal3.BareMetalHostStatus {
+	if host.Status.Record.Hold == nil {
+		b.heldTries = 0
+		return &host.Status
+	}
+	status := lifecycle.BehindHold(host)
+	node := lifecycle.NodeOf(status)
+	if status.Record.Error == nil && node != nil && !node.IsLocked() && node.TargetPowerState == "" {
+		b.heldTries = 0
+	}
+	status.ErrorCount += b.heldTries
+	return status
 }
 
 // ironicIsBack ends the wait for a BMC that may be silent.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -197,4 +198,43 @@ func TestBackoffAfterRestart(t *testing.T) {
 	if got, mended := (&backoff{}).hold(host, secretVersions("7"), now); got != 0 || mended {
 		t.Errorf("held for %s, ten minutes after the failure; mended: %t", got, mended)
 	}
+}
+
+// A hold shows in place of what fails behind it, and counts nothing. What is still asked of the machine is left alone all the same for
+// longer and longer: BMCs lock the account of who asks again and again. Once it has succeeded, the count begins anew.
+func TestBackoffBehindHold(t *testing.T) {
+	host, b, now := newHost(), &backoff{}, now
+	host.Status.LastUpdated = nil
+	host.Spec.Online = true
+	host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "in use"}
+	host.Status.Record.Error = &metal3.HostError{Type: metal3.ProvisionedRegistrationError, Message: "in use"}
+	host.Status.Provisioning.State = metal3.StateProvisioned
+	const refused = "Failed to change power state to 'power on'. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401"
+	node := &metal3.IronicStatus{ProvisionState: string(ironic.Active), PowerState: string(ironic.PowerOff)}
+	host.Status.Ironic = node
+	hold := func(atLeast, atMost time.Duration) {
+		t.Helper()
+		left, retryNow := b.hold(host, nil, now)
+		if left < atLeast || left > atMost || retryNow {
+			t.Errorf("held for %s, want %s to %s; retryNow: %t", left, atLeast, atMost, retryNow)
+		}
+		now = now.Add(left)
+	}
+	try := func() {
+		b.begin(lifecycle.Step{Do: lifecycle.SwitchPower, Power: ironic.TargetPowerOn}, now)
+		node.LastError, node.TargetPowerState = "", string(ironic.TargetPowerOn)
+		hold(0, 0)
+		node.LastError, node.TargetPowerState = refused, ""
+	}
+	hold(0, 0)
+	for n := range 3 {
+		try()
+		hold(time.Minute<<n, 2*time.Minute<<n)
+	}
+	b.begin(lifecycle.Step{Do: lifecycle.SwitchPower, Power: ironic.TargetPowerOn}, now)
+	node.LastError, node.PowerState = "", string(ironic.PowerOn)
+	hold(0, 0)
+	node.PowerState = string(ironic.PowerOff)
+	try()
+	hold(time.Minute, 2*time.Minute)
 }

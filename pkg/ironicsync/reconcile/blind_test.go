@@ -52,6 +52,34 @@ func TestNewLeaderIsBlind(t *testing.T) {
 	})
 }
 
+// TestHeldHostLeavesBMCAlone: a host that is held is switched on all the same. If its BMC refuses that, it is left alone for longer and
+// longer, although the host shows why it is held instead: BMCs lock the account of who asks again and again.
+func TestHeldHostLeavesBMCAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(0)
+		defer func() { w.stop() }()
+		w.provisionedHost()
+		w.ironic.Change(func() {
+			now := time.Now()
+			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
+			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
+			w.ironic.edit("theirs", func(*ironic.Node) {})
+		})
+		time.Sleep(5 * time.Second) // polls have read it
+		w.ironic.powerFails = "Failed to change power state to 'power on'. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401"
+		before := w.ironic.count("power on")
+		w.editNode(func(n *ironic.Node) { n.PowerState = ironic.PowerOff })
+		w.after(20*time.Second, "held", func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.BMCInUseReason })
+		time.Sleep(time.Hour)
+		if n := w.ironic.count("power on") - before; n < 5 || n > 12 {
+			t.Errorf("asked %d times in an hour, want some after pauses of 1 to 16 minutes", n)
+		}
+		w.ironic.Change(func() { w.ironic.powerFails = "" })
+		w.after(20*time.Minute, "switched on", func() bool { return w.host().Status.PoweredOn })
+	})
+}
+
 // TestSlowListIsTold: a host that waits because a new leader has not read all nodes yet says so, and goes on when they are read.
 func TestSlowListIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

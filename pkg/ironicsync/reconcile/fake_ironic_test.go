@@ -39,6 +39,8 @@ type fakeIronic struct {
 	fails   map[ironic.ProvisionState]int
 	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
 	reworded string
+	// powerFails is the error of every power action, if not empty.
+	powerFails string
 	// takes is how long a state lasts, where that is not a second.
 	takes map[ironic.ProvisionState]time.Duration
 	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
@@ -313,6 +315,10 @@ func (f *fakeIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id str
 		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
 		f.later(id, time.Second, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""
+			if f.powerFails != "" {
+				n.LastError = f.powerFails
+				return
+			}
 			n.PowerState = ironic.PowerOn
 			if target == ironic.TargetPowerOff || target == ironic.TargetSoftPowerOff {
 				n.PowerState = ironic.PowerOff
