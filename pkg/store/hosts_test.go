@@ -205,6 +205,13 @@ func TestHostsOfAllNamespaces(t *testing.T) {
 		if diff := cmp.Diff(want, watched); diff != "" {
 			t.Errorf("watch:\n%s", diff)
 		}
+		one, err := store.NewObjects[*metal3.BareMetalHost](api, api).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.namespace=rack-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if items := one.(*metal3.BareMetalHostList).Items; len(items) != 1 || items[0].Namespace != "rack-1" {
+			t.Errorf("list of one namespace: %v", items)
+		}
 	})
 }
 

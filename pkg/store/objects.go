@@ -32,13 +32,17 @@ func (r *Objects[T]) Get(ctx context.Context, namespace, name string) (T, error)
 	return as[T](r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{}))
 }
 
-// List returns the objects of all namespaces.
+// List returns the objects of all namespaces, or of the one that the field selector requires.
 func (r *Objects[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	internal, err := internalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
-	return r.store.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+	namespace := metav1.NamespaceAll
+	if selector := internal.FieldSelector; selector != nil {
+		namespace, _ = selector.RequiresExactMatch("metadata.namespace") // else the store reads the objects of all of them
+	}
+	return r.store.List(genericapirequest.WithNamespace(ctx, namespace), internal)
 }
 
 // Watch watches the objects of all namespaces.

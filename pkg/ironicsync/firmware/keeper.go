@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -141,9 +142,13 @@ func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (no
 	return recorded, nil
 }
 
-// list returns all recorded objects.
-func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error) {
-	list, err := k.objects.List(ctx, metav1.ListOptions{})
+// listIn returns the recorded objects of a namespace; empty means of all.
+func (k *Keeper[T]) listIn(ctx context.Context, namespace string) (map[types.NamespacedName]T, error) {
+	var options metav1.ListOptions
+	if namespace != "" {
+		options.FieldSelector = fields.OneTermEqualSelector("metadata.namespace", namespace).String()
+	}
+	list, err := k.objects.List(ctx, options)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func refreshAll[T kinds.Object](ctx context.Context, r *Reader, keeper *Keeper[T
 	if err != nil {
 		return errors.Join(stale, err)
 	}
-	recorded, err := keeper.list(ctx)
+	recorded, err := keeper.listIn(ctx, namespace)
 	if err != nil {
 		return errors.Join(stale, err)
 	}
