@@ -5287,6 +5287,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 							Ref:         ref(metal3v1alpha1.AskedPower{}.OpenAPIModelName()),
 						},
 					},
+					"rebooted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each reboots it once.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"powerCut": {
 						SchemaProps: spec.SchemaProps{
 							Description: "That the power of the host's machine is to be cut, as was requested with the subresource power. Absent once it is off.",

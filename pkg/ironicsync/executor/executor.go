@@ -159,6 +159,7 @@ func New(deps Deps) *Executor {
 		lifecycle.AwaitImage:          states.awaitImage,
 		lifecycle.NoteResemblance:     states.noteResemblance,
 		lifecycle.ClearRebootRequest:  states.recording(clearRebootRequest),
+		lifecycle.ForgetReboots:       states.recording(lifecycle.ForgetGoneReboots),
 		lifecycle.ForgetFailures:      states.recording(lifecycle.ClearFailures),
 		lifecycle.ForgetRequest:       states.recording(forgetRequest),
 		lifecycle.Detach:              states.recording(lifecycle.MarkDetached),

@@ -52,12 +52,8 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 		return nil
 	}
 	// The host is never off, so nothing else would tell that it was rebooted.
-	asked := task.Host.Annotations[metal3.RebootAnnotation]
-	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool {
-		value, asks := h.Annotations[metal3.RebootAnnotation]
-		return asks && value == asked
-	}, func(h *metal3.BareMetalHost) {
-		lifecycle.RemoveRebootAnnotation(h)
+	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
+		lifecycle.Rebooted(h, task.Host.Annotations)
 		lifecycle.PowerAnswered(h)
 	})
 	return err

@@ -11,7 +11,7 @@ import (
 // asksIronic reports whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, EndServicing:
+	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, ForgetReboots, EndServicing:
 		return false
 	}
 	return true
@@ -21,8 +21,8 @@ func (s Step) asksIronic() bool {
 // Ironic, which is to take over what holds now.
 func (s Step) Interrupts() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, RecordGivenHardware, ClearRebootRequest, ForgetFailures, ForgetRequest, EndServicing,
-		FindNode, CreateNode, Register, SetCleaning, ClearMaintenance, DeleteNode, Detach, Attach, ChangeIronic, Release:
+	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, RecordGivenHardware, ClearRebootRequest, ForgetReboots, ForgetFailures,
+		ForgetRequest, EndServicing, FindNode, CreateNode, Register, SetCleaning, ClearMaintenance, DeleteNode, Detach, Attach, ChangeIronic, Release:
 		return false
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

@@ -60,6 +60,8 @@ const (
 	SwitchPower Action = "SwitchPower"
 	// ClearRebootRequest removes the annotation that asks for one reboot.
 	ClearRebootRequest Action = "ClearRebootRequest"
+	// ForgetReboots records which of the annotations are gone that have rebooted a machine that is never switched off.
+	ForgetReboots Action = "ForgetReboots"
 	// ForgetFailures resets the record of failed deployments after the spec has changed.
 	ForgetFailures Action = "ForgetFailures"
 	// ForgetRequest ends the error of a request that kept failing and is not to be made any more.

@@ -42,6 +42,10 @@ func answeredAt(t time.Time) func(*ironic.Node) { return func(n *ironic.Node) { 
 
 func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
 
+func rebootedFor(key string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) { h.Status.Record.Rebooted = map[string]string{metal3.RebootAnnotationPrefix + key: ""} }
+}
+
 func neverOff(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }
 
 func failedTimes(n int) hostOption {
@@ -209,6 +213,10 @@ func TestNextOfHost(t *testing.T) {
 		"forced reboot of it":            {options: and(available, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.Available), want: "soft-power-off"},
 		"never off, reboot":              {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
+		"never off, held off":            {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
+		"never off, rebooted for that":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "Wait"},
+		"never off, asked by two":        {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"drain", ""), annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
+		"never off, not held off now":    {options: and(provisionedHost, neverOff, rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "ForgetReboots"},
 		"never off, and it is":           {options: and(provisionedHost, neverOff), node: nodeIn(ironic.Active, off), want: "power-on"},
 
 		// Detachment.

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"maps"
 	"strings"
+	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -12,8 +14,8 @@ type rebootRequest struct {
 	// once is set by the annotation without a key, which is removed when the host has been off.
 	once bool
 	// stayOff is set by annotations with a key: the host stays off until their owner removes
-	// them.
-	stayOff bool
+	// them. A host that is never switched off is rebooted once for each of them, and due is set if it was not for one of them.
+	stayOff, due bool
 	// hard is set if any of them asks for a hard reboot.
 	hard bool
 }
@@ -34,10 +36,49 @@ func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 			reboot.once = true
 		} else {
 			reboot.stayOff = true
+			done, isDone := host.Status.Record.Rebooted[key]
+			reboot.due = reboot.due || !isDone || done != value
 		}
 		reboot.hard = reboot.hard || args.Mode == metal3.PowerModeHard
 	}
 	return reboot
+}
+
+// Rebooted records that the machine of a host that is never switched off was rebooted because of the reboot annotations in asked, and
+// removes the one without a key unless it asks for something else by now.
+func Rebooted(host *metal3.BareMetalHost, asked map[string]string) {
+	for key, value := range asked {
+		switch {
+		case key == metal3.RebootAnnotation:
+			if host.Annotations[key] == value {
+				delete(host.Annotations, key)
+			}
+		case metal3.IsRebootAnnotation(key):
+			if host.Status.Record.Rebooted == nil {
+				host.Status.Record.Rebooted = map[string]string{}
+			}
+			host.Status.Record.Rebooted[key] = value
+		}
+	}
+}
+
+// ForgetGoneReboots forgets the annotations that are gone, or have another value: they are done once more when they come back.
+func ForgetGoneReboots(host *metal3.BareMetalHost, _ time.Time) {
+	maps.DeleteFunc(host.Status.Record.Rebooted, func(key, value string) bool { return isGoneReboot(host, key, value) })
+}
+
+func hasGoneReboots(host *metal3.BareMetalHost) bool {
+	for key, value := range host.Status.Record.Rebooted {
+		if isGoneReboot(host, key, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func isGoneReboot(host *metal3.BareMetalHost, key, value string) bool {
+	current, has := host.Annotations[key]
+	return !has || current != value
 }
 
 // isForced reports whether an annotation asks for a reboot that may abort what is under way.
@@ -98,16 +139,19 @@ func nextOfPower(s Situation) Step {
 		}
 		return s.retry(step, true)
 	}
+	if hasGoneReboots(host) {
+		return Step{Do: ForgetReboots}
+	}
 	left, mayGoOff := s.powerOffMayStillCome()
 	if host.Spec.DisablePowerOff {
 		switch {
-		case mayGoOff && (!on && host.Spec.Online || on && reboot.once):
+		case mayGoOff && (!on && host.Spec.Online || on && (reboot.once || reboot.due)):
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && host.Spec.Online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && reboot.once && reboot.hard:
+		case on && (reboot.once || reboot.due) && reboot.hard:
 			return switchTo(ironic.TargetReboot)
-		case on && reboot.once:
+		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
 		}
 		return Step{Do: Wait}

@@ -168,7 +168,7 @@ func externallyProvisioned(h *metal3.BareMetalHost) { h.Spec.ExternallyProvision
 func deleted(h *metal3.BareMetalHost) { h.DeletionTimestamp = &created }
 
 func annotated(key, value string) hostOption {
-	return func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{key: value} }
+	return func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, key, value) }
 }
 
 // observe is host after an observation of node.

@@ -86,6 +86,11 @@ type HostRecord struct {
 	// +optional
 	AskedPower *AskedPower `json:"askedPower,omitempty"`
 
+	// The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each
+	// reboots it once.
+	// +optional
+	Rebooted map[string]string `json:"rebooted,omitempty"`
+
 	// That the power of the host's machine is to be cut, as was requested with the subresource power. Absent
 	// once it is off.
 	// +optional

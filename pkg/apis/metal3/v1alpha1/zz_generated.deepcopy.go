@@ -2467,6 +2467,13 @@ func (in *HostRecord) DeepCopyInto(out *HostRecord) {
 		*out = new(AskedPower)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Rebooted != nil {
+		in, out := &in.Rebooted, &out.Rebooted
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.PowerCut != nil {
 		in, out := &in.PowerCut, &out.PowerCut
 		*out = new(PowerCut)
