@@ -36,7 +36,7 @@ type hardware struct {
 }
 
 // recordGiven records the hardware that a user gives in place of an inspection. A HardwareData takes
-// precedence over the annotation.
+// precedence over the annotation, unless it has what an earlier annotation said, which is corrected.
 func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) {
 	details, err := h.given(ctx, task.Host)
 	if err != nil {
@@ -57,23 +57,27 @@ func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) 
 
 func (h *hardware) given(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HardwareDetails, error) {
 	data, err := h.store.Get(ctx, host.Namespace, host.Name)
-	if err == nil && data.Spec.HardwareDetails != nil {
-		return data.Spec.HardwareDetails, nil
-	}
 	if live.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
+	var known *metal3.HardwareDetails
+	if err == nil {
+		known = data.Spec.HardwareDetails
+	}
+	if known != nil && !(host.InspectionDisabled() && equality.Semantic.DeepEqual(known, host.Status.HardwareDetails)) {
+		return known, nil
+	}
 	value, has := host.Annotations[metal3.HardwareDetailsAnnotation]
 	if !has {
-		return nil, nil
+		return known, nil
 	}
 	details, err := metal3.ParseHardwareDetailsAnnotation(value)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The annotation with hardware details cannot be read and is dropped", "annotation", metal3.HardwareDetailsAnnotation)
-		return nil, nil
+		return known, nil
 	}
 	if details == nil {
-		return nil, nil // the annotation is empty
+		return known, nil // the annotation is empty
 	}
 	return details, h.put(ctx, host, details)
 }

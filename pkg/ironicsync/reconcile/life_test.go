@@ -196,6 +196,39 @@ func TestHardwareDataSparesInspection(t *testing.T) {
 	}
 }
 
+// TestGivenHardwareIsCorrected: where nothing is inspected, the hardware is what an annotation says, also if it says something else later.
+// A HardwareData that says something else than the host has was put there by somebody, and counts instead.
+func TestGivenHardwareIsCorrected(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		give := func(hostname string) {
+			w.update(func(h *metal3.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.HardwareDetailsAnnotation, `{"hostname":"`+hostname+`"}`)
+			})
+		}
+		is := func(hostname string) func() bool {
+			return func() bool {
+				host, data := w.host(), w.hardware.data["metal3/worker-0"]
+				return len(host.Annotations) == 0 && host.Status.HardwareDetails != nil && host.Status.HardwareDetails.Hostname == hostname &&
+					data != nil && data.Spec.HardwareDetails.Hostname == hostname
+			}
+		}
+		host := enrolled(0)
+		host.Spec.InspectionMode = metal3.InspectionModeDisabled
+		w.available(host)
+		give("wrong")
+		w.after(10*time.Second, "taken over", is("wrong"))
+		give("right")
+		w.after(10*time.Second, "corrected", is("right"))
+		data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+		data.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: "by hand"}
+		if err := w.hardware.Put(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+		give("annotated")
+		w.after(10*time.Second, "that of the HardwareData", is("by hand"))
+	})
+}
+
 // TestDeploymentNotPossible: what Ironic's validation finds is shown, and tried
 // again as soon as the spec changes.
 func TestDeploymentNotPossible(t *testing.T) {
