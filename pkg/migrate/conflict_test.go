@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -42,8 +41,7 @@ func TestPruneWhatWasWrittenMeanwhile(t *testing.T) {
 		return false, nil, nil
 	})
 	export := Export{Cluster: &Cluster{dynamic: client}, Prune: true, Report: NewReport(io.Discard)}
-	key := types.NamespacedName{Namespace: "ns", Name: "a"}
-	if _, err := export.prune(t.Context(), kind, storedVersion, map[types.NamespacedName]*unstructured.Unstructured{key: listed}); err != nil {
+	if err := export.markOrPrune(t.Context(), kind, storedVersion, listed); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Resource(kind.resource(storedVersion)).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -31,6 +31,8 @@ type Export struct {
 
 	kinds []*Kind
 	store *Store
+	// left says how this run has left the custom resources, by the UIDs of their objects in the store.
+	left map[types.UID]leftAs
 }
 
 // Backup writes all objects of the store as YAML, and returns how many there are.
@@ -65,7 +67,7 @@ func Backup(ctx context.Context, store *Store, w io.Writer) (objects int, err er
 // created after the switch gets a new UID in the CRDs, so the objects that it owns lose
 // their owner references for the time being. Only then do the CRDs serve the group again.
 // At every moment, the garbage collector finds all owners that are referred to, whichever
-// server answers it.
+// server answers it. From then on, what clients write to the CRDs counts: see lookAgain.
 func (e *Export) Run(ctx context.Context) (err error) {
 	if e.kinds, err = Kinds(e.Cluster.scheme); err != nil {
 		return err
@@ -78,10 +80,6 @@ func (e *Export) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer e.store.Close()
-	version := storedVersion
-	if by == servedByServer {
-		version = migrationVersion
-	}
 	if e.DryRun {
 		return e.reportDryRun(ctx, by)
 	}
@@ -91,30 +89,36 @@ func (e *Export) Run(ctx context.Context) (err error) {
 	}
 	e.Report.Done("Lease %s is held, and remains held", e.Lease)
 
+	uids := UIDs{}
+	if by == servedByServer {
+		if err := e.prepare(ctx, uids); err != nil {
+			return err
+		}
+		if err := e.handBack(ctx, uids); err != nil {
+			return err
+		}
+	}
+	e.Report.Step("Look for changes made in the meantime")
+	remaining, err := e.lookAgain(ctx, uids)
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, uids, remaining)
+}
+
+// prepare brings the custom resources up to date.
+func (e *Export) prepare(ctx context.Context, uids UIDs) error {
 	e.Report.Step("Bring the custom resources up to date")
 	if err := e.Cluster.addMigrationVersion(ctx, e.kinds); err != nil {
 		return err
 	}
-	uids := UIDs{}
-	remaining, err := e.updateCustomResources(ctx, version, uids)
+	err := e.updateCustomResources(ctx, uids)
 	if err == nil && uids.changed() {
 		// An owner may be of a kind that is updated after the objects that it owns.
 		e.Report.Done("again, because owners got new UIDs:")
-		remaining, err = e.updateCustomResources(ctx, version, uids)
+		err = e.updateCustomResources(ctx, uids)
 	}
-	if err != nil {
-		return err
-	}
-	if by == servedByServer {
-		if err := e.handBack(ctx, uids); err != nil {
-			return err
-		}
-		e.Report.Step("Look for changes made in the meantime")
-		if remaining, err = e.updateCustomResources(ctx, storedVersion, uids); err != nil {
-			return err
-		}
-	}
-	return e.finish(ctx, uids, remaining)
+	return err
 }
 
 // check refuses to export to a cluster in which something else would interfere. It sets
@@ -130,7 +134,6 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 		return "", err
 	}
 	if by == servedByCRDs {
-		// With an empty store, pruning would delete all hosts.
 		if begun, err := e.Cluster.hasMigrationVersion(ctx, defined); err != nil {
 			return "", err
 		} else if !begun {
@@ -178,6 +181,10 @@ func (e *Export) finish(ctx context.Context, uids UIDs, remaining []string) erro
 // reportDryRun reports what would be done.
 func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 	e.Report.Step("What would be done")
+	if by == servedByCRDs {
+		e.Report.Done("would finish an export that has given the group back to the CRDs")
+		return nil
+	}
 	for _, kind := range e.kinds {
 		stored, err := e.store.List(ctx, kind)
 		if err != nil {
@@ -187,9 +194,7 @@ func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 			e.Report.Done("would bring %d %s up to date in the CRDs", len(stored), kind.Resource)
 		}
 	}
-	if by == servedByServer {
-		e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", storedVersion, apiServiceName)
-	}
+	e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", storedVersion, apiServiceName)
 	return nil
 }
 
@@ -207,58 +212,78 @@ func (u UIDs) changed() bool {
 }
 
 // updateCustomResources makes the custom resources the same as the objects in the store,
-// and adds the UIDs that they have in the CRDs to uids. It returns the names of custom
-// resources that remain although they are no longer in the store.
-func (e *Export) updateCustomResources(ctx context.Context, version string, uids UIDs) (remaining []string, err error) {
+// and adds the UIDs that they have in the CRDs to uids. Those that are no longer in the store
+// are deleted, or marked for a later run that prunes.
+func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
+	e.left = map[types.UID]leftAs{}
 	// Hosts come first, because other objects name them as owners, by their new UIDs.
 	for _, kind := range e.kinds {
-		stored, err := e.store.List(ctx, kind)
+		stored, there, err := e.both(ctx, kind, migrationVersion)
 		if err != nil {
-			return nil, err
-		}
-		items, err := e.Cluster.list(ctx, kind, version)
-		if err != nil {
-			return nil, err
-		}
-		there := map[types.NamespacedName]*unstructured.Unstructured{}
-		for i := range items {
-			there[types.NamespacedName{Namespace: items[i].GetNamespace(), Name: items[i].GetName()}] = &items[i]
+			return err
 		}
 		var did [outcomeCreated + 1]atomic.Int32 // how many objects had each outcome
-		found := make([]types.UID, len(stored))
+		found := make([]leftAs, len(stored))
 		objects := sortedObjects(stored)
 		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(workers)
 		for n, obj := range objects {
 			group.Go(func() error {
-				w := &writer{e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(obj.Key.Namespace), obj, uids, version}
-				is, outcome, err := w.apply(groupCtx, there[obj.Key])
+				is, outcome, err := e.apply(groupCtx, e.writer(obj, uids, migrationVersion), there[obj.Key])
 				if err != nil {
-					return fmt.Errorf("%s: %w", obj, err)
+					return err
 				}
-				for _, path := range w.droppedPaths(is) {
-					e.Report.Warn("%s: the CRD drops %s", obj, path)
-				}
-				found[n] = is.GetUID()
+				found[n] = leftAs{stored: obj.ResourceVersion, uid: is.GetUID(), resourceVersion: is.GetResourceVersion()}
 				did[outcome].Add(1)
 				return nil
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return nil, err
+			return err
 		}
 		for n, obj := range objects {
-			uids[obj.UID] = found[n]
+			uids[obj.UID], e.left[obj.UID] = found[n].uid, found[n]
 			delete(there, obj.Key)
 		}
 		if len(objects) > 0 {
 			e.Report.Done("%s: %d the same, %d updated, %d created", kind.Resource, did[outcomeUnchanged].Load(), did[outcomeUpdated].Load(), did[outcomeCreated].Load())
 		}
-		names, err := e.prune(ctx, kind, version, there)
-		if err != nil {
-			return nil, err
+		for _, item := range sortedItems(there) {
+			if err := e.markOrPrune(ctx, kind, migrationVersion, item); err != nil {
+				return err
+			}
 		}
-		remaining = append(remaining, names...)
 	}
-	return remaining, nil
+	return nil
+}
+
+// both lists the objects of a kind in the store, and the custom resources.
+func (e *Export) both(ctx context.Context, kind *Kind, version string) (stored Objects, there map[types.NamespacedName]*unstructured.Unstructured, err error) {
+	if stored, err = e.store.List(ctx, kind); err != nil {
+		return nil, nil, err
+	}
+	items, err := e.Cluster.list(ctx, kind, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	there = make(map[types.NamespacedName]*unstructured.Unstructured, len(items))
+	for i := range items {
+		there[types.NamespacedName{Namespace: items[i].GetNamespace(), Name: items[i].GetName()}] = &items[i]
+	}
+	return stored, there, nil
+}
+
+func (e *Export) writer(obj *Object, uids UIDs, version string) *writer {
+	return &writer{e.Cluster.dynamic.Resource(obj.Kind.resource(version)).Namespace(obj.Key.Namespace), obj, uids, version}
+}
+
+// apply has w write its object, and reports what the CRD drops.
+func (e *Export) apply(ctx context.Context, w *writer, there *unstructured.Unstructured) (is *unstructured.Unstructured, did outcome, err error) {
+	if is, did, err = w.apply(ctx, there); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", w.obj, err)
+	}
+	for _, path := range w.droppedPaths(is) {
+		e.Report.Warn("%s: the CRD drops %s", w.obj, path)
+	}
+	return is, did, nil
 }

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
@@ -172,35 +170,6 @@ func collectDropped(path string, value, stored any, paths *[]string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		collectDropped(path+"."+name, fields[name], is[name], paths)
 	}
-}
-
-// prune deletes the custom resources that are no longer in the store, or, without
-// e.Prune, returns their names.
-func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra map[types.NamespacedName]*unstructured.Unstructured) (remaining []string, err error) {
-	for _, key := range slices.SortedFunc(maps.Keys(extra), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
-		item := extra[key]
-		if !e.Prune {
-			remaining = append(remaining, fmt.Sprintf("%s %s", kind.Kind, key))
-			continue
-		}
-		client := e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(key.Namespace)
-		uid := item.GetUID()
-		// The work that the finalizers stand for was done when the object was deleted from
-		// metal3-apiserver. The patch has no resourceVersion: the garbage collector may have
-		// written the object since it was listed, because its owner has just been pruned.
-		if len(item.GetFinalizers()) > 0 {
-			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, uid)
-			if _, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); ignoreNotFound(err) != nil {
-				return nil, fmt.Errorf("%s %s: removing its finalizers: %w", kind.Kind, key, err)
-			}
-		}
-		err := client.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		if ignoreNotFound(err) != nil {
-			return nil, fmt.Errorf("%s %s: %w", kind.Kind, key, err)
-		}
-		e.Report.Done("%s %s is deleted, because it was deleted from metal3-apiserver", kind.Kind, key)
-	}
-	return remaining, nil
 }
 
 // ignoreNotFound returns nil if err says that an object does not exist, and err otherwise.

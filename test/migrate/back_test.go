@@ -98,9 +98,24 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("export with hosts that were deleted: %v", err)
 	}
 	expectText(t, out, "updated, 1 created", "objects without an owner for now, because their owners get new UIDs: 1", "objects that have their owners again: 1")
-	expectText(t, server.run(t, "export", "--prune"), "BareMetalHost "+ns+"/"+deleted+" is deleted", "start it")
+	// From now on, what clients write to the CRDs counts.
+	written, createdThere := fleet[22].name, "created-there"
+	if _, err := hosts.Patch(t.Context(), written, types.MergePatchType, []byte(`{"spec":{"description":"written there"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hosts.Create(t.Context(), &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: createdThere}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, server.run(t, "export", "--prune"), "BareMetalHost "+ns+"/"+deleted+" is deleted", written+" differs from metal3-apiserver in spec.description", "start it")
 
 	back := uidsIn(t, ns)
+	if host, err := hosts.Get(t.Context(), written, metav1.GetOptions{}); err != nil || host.Spec.Description != "written there" || back["baremetalhosts/"+createdThere] == "" {
+		t.Errorf("what was written to the CRDs after they had got the group back is lost: %v, %+v, %s has the UID %q", err, host.Spec, createdThere, back["baremetalhosts/"+createdThere])
+	}
+	delete(back, "baremetalhosts/"+createdThere)
+	if err := hosts.Delete(t.Context(), createdThere, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"baremetalhosts/" + added, "hostfirmwaresettings/" + newSettings, "firmwareschemas/schema-new"} {
 		if back[name] == "" || back[name] == after[name] {
 			t.Errorf("%s has UID %q; it was %q, which the CRDs cannot keep", name, back[name], after[name])
