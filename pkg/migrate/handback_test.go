@@ -56,6 +56,7 @@ func newHandedBack(t *testing.T) *handedBack {
 	hosts := kindsForTest(t)[0].resource(storedVersion)
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		crdResource: "CustomResourceDefinitionList", apiServiceResource: "APIServiceList", hosts: "BareMetalHostList",
+		kindsForTest(t)[0].resource(migrationVersion): "BareMetalHostList",
 	}, crd)
 	kube := kubefake.NewClientset()
 	// The operator has no Lease. The fake would list that of the migration, as it ignores field selectors.

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -238,6 +237,9 @@ func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 	}
 
 	i.Report.Step("Switch")
+	if err := i.Cluster.recordCopied(ctx, i.Lease, sources); err != nil {
+		return err
+	}
 	if err := i.Cluster.addMigrationVersion(ctx, defined); err != nil {
 		return err
 	}
@@ -260,11 +262,13 @@ func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 // copyLateChanges copies what was written to the CRDs after the comparison and before
 // clients could no longer reach them.
 func (i *Import) copyLateChanges(ctx context.Context, defined []*Kind, before map[string]Objects, store *Store) error {
+	copied := map[string]Objects{}
 	for _, kind := range defined {
 		now, err := i.Cluster.customResources(ctx, kind, migrationVersion)
 		if err != nil {
 			return err
 		}
+		copied[kind.Resource] = now
 		for _, obj := range sortedObjects(now) {
 			if was := before[kind.Resource][obj.Key]; was != nil && was.ResourceVersion == obj.ResourceVersion {
 				continue
@@ -283,61 +287,5 @@ func (i *Import) copyLateChanges(ctx context.Context, defined []*Kind, before ma
 			}
 		}
 	}
-	return nil
-}
-
-// verify requests the objects that are in the CRDs from kube-apiserver, as any client
-// would.
-func (i *Import) verify(ctx context.Context, defined []*Kind) error {
-	i.Report.Step("Verify through kube-apiserver")
-	if err := i.Cluster.waitAvailable(ctx, i.Wait); err != nil {
-		return fmt.Errorf("the switch is done, but metal3-apiserver does not answer yet (%w): start it with kubectl scale deployment -n %s %s --replicas=1 (or more), "+
-			"and run import --switch again to verify the switch; until then, metal3-apiserver does not manage hosts", err, i.Target.Namespace, i.Target.Name)
-	}
-	if err := i.Cluster.addMigrationVersion(ctx, defined); err != nil {
-		return err
-	}
-	var refuse refusals
-	served := ""
-	for _, kind := range defined {
-		resources, err := i.Cluster.customResources(ctx, kind, migrationVersion)
-		if err != nil {
-			return err
-		}
-		live, err := i.Cluster.customResources(ctx, kind, storedVersion)
-		if err != nil {
-			return err
-		}
-		for _, obj := range sortedObjects(resources) {
-			switch is := live[obj.Key]; {
-			case is == nil:
-				refuse.add("%s is not served", obj)
-			case is.UID != obj.UID:
-				refuse.add("%s is served with UID %s instead of %s", obj, is.UID, obj.UID)
-			default:
-				// The status is live. Everything else is the same, unless an earlier run was killed.
-				if path := firstDifference(obj.withoutServerFields(), is.withoutServerFields()); path != "" {
-					i.Report.Warn("%s differs from the CRDs in %s: it was changed after the switch, or changed in the CRDs while an earlier run was switching", obj, path)
-				}
-			}
-		}
-		if n := len(live); n > 0 {
-			served += fmt.Sprintf(", %d %s", n, kind.Resource)
-		}
-	}
-	if err := refuse.err("the objects that are served differ from those in the CRDs"); err != nil {
-		return err
-	}
-	i.Report.Done("served with the UIDs that they had%s", served)
-
-	i.Report.Step("Finish")
-	if err := i.Cluster.removeMigrationVersion(ctx, defined); err != nil {
-		return err
-	}
-	if err := i.Cluster.releaseLease(ctx, i.Lease); err != nil {
-		return err
-	}
-	i.Report.Done("metal3-apiserver manages the hosts from now on")
-	i.Report.Done("next: restart CAPM3 and all other clients that watch metal3.io, because resourceVersions now come from another etcd")
-	return nil
+	return i.Cluster.recordCopied(ctx, i.Lease, copied)
 }

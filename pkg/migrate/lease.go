@@ -71,10 +71,32 @@ func (c *Cluster) releaseLease(ctx context.Context, name types.NamespacedName) e
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != leaseHolder {
 		return nil
 	}
+	delete(lease.Annotations, copiedAnnotation)
 	// This is what a leader writes when it gives up its Lease. The API requires a duration.
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To[int32](1)
 	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	return leaseError(name, err)
+}
+
+// annotateLease sets an annotation of the Lease, which a migration holds.
+func (c *Cluster) annotateLease(ctx context.Context, name types.NamespacedName, key, value string) error {
+	leases := c.kube.CoordinationV1().Leases(name.Namespace)
+	lease, err := leases.Get(ctx, name.Name, metav1.GetOptions{})
+	if err != nil {
+		return leaseError(name, err)
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, value)
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return leaseError(name, err)
+}
+
+// leaseAnnotation returns an annotation of the Lease.
+func (c *Cluster) leaseAnnotation(ctx context.Context, name types.NamespacedName, key string) (string, error) {
+	lease, err := c.kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", leaseError(name, err)
+	}
+	return lease.Annotations[key], nil
 }
 
 func leaseError(name types.NamespacedName, err error) error {

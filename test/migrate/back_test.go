@@ -23,6 +23,12 @@ func TestThereAndBack(t *testing.T) {
 	fleet := newFleet(t, 260)
 	ns := fleet[0].ns
 	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	policies := s.Metal3.Metal3V1alpha1().HostUpdatePolicies(ns)
+	for _, name := range []string{policyDeleted, policyReplaced} {
+		if _, err := policies.Create(t.Context(), &metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := uidsIn(t, ns)
 	server := install(t, "")
 	expectText(t, server.run(t, "import", "--dry-run"), "would copy: 260 baremetalhosts, 260 hardwaredata")
@@ -37,7 +43,25 @@ func TestThereAndBack(t *testing.T) {
 	if writes := writesIn(s.ironic.Stats().Requests); len(writes) > 0 {
 		t.Errorf("before the switch was verified, Ironic was asked for %v", writes)
 	}
-	expectText(t, server.run(t, "import", "--switch"), "served with the UIDs that they had, 260 baremetalhosts, 260 hardwaredata")
+	// As soon as the API is served, clients use it. That does not keep the switch from being completed.
+	eventually(t, func(ctx context.Context) error {
+		_, err := policies.List(ctx, metav1.ListOptions{})
+		return err
+	})
+	for _, name := range []string{policyDeleted, policyReplaced} {
+		if err := policies.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replaced, err := policies.Create(t.Context(), &metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Name: policyReplaced}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(before, "hostupdatepolicies/"+policyDeleted)
+	before["hostupdatepolicies/"+policyReplaced] = replaced.UID
+	expectText(t, server.run(t, "import", "--switch"),
+		ns+"/"+policyDeleted+" is not served: it was deleted after the switch", ns+"/"+policyReplaced+" is served with UID",
+		"served with the UIDs that they had, 260 baremetalhosts, 260 hardwaredata")
 
 	// Our leader looks at all of them, and finds them as they are to be. The one that
 	// was being deleted goes.
@@ -116,7 +140,7 @@ func TestThereAndBack(t *testing.T) {
 	if err := hosts.Delete(t.Context(), createdThere, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"baremetalhosts/" + added, "hostfirmwaresettings/" + newSettings, "firmwareschemas/schema-new"} {
+	for _, name := range []string{"baremetalhosts/" + added, "hostfirmwaresettings/" + newSettings, "firmwareschemas/schema-new", "hostupdatepolicies/" + policyReplaced} {
 		if back[name] == "" || back[name] == after[name] {
 			t.Errorf("%s has UID %q; it was %q, which the CRDs cannot keep", name, back[name], after[name])
 		}
@@ -186,6 +210,9 @@ func expectLive(t *testing.T, m *member) {
 		t.Fatal(err)
 	}
 }
+
+// The names of policies that clients delete and replace before the switch is verified.
+const policyDeleted, policyReplaced = "deleted", "replaced"
 
 // newSettings is the name of HostFirmwareSettings that a user makes.
 const newSettings = "new"
