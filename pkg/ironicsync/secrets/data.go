@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // Read reads a Secret as it is, which need not have the label of the Secrets of hosts.
@@ -23,22 +24,32 @@ func (s *Secrets) Read(ctx context.Context, namespace, name string) (map[string]
 
 // Own reads a Secret. If it has the credentials that isCredentials looks for, it gets the label of
 // the Secrets of hosts and an owner, with which it is deleted. Other Secrets are not changed:
-// whoever may create the owner could otherwise have any Secret deleted.
+// whoever may create the owner could otherwise have any Secret deleted. The owner is left out where
+// the cluster does not admit it, see Claim.
 func (s *Secrets) Own(ctx context.Context, namespace, name string, owner metav1.OwnerReference, isCredentials func(*corev1.Secret) bool) (map[string][]byte, error) {
 	defer s.lock(namespace + "/" + name)()
 	var data map[string][]byte
-	_, err := s.modify(ctx, namespace, name, func(secret *corev1.Secret) bool {
-		data = secret.Data
-		if !isCredentials(secret) || !secret.DeletionTimestamp.IsZero() {
-			return false
-		}
-		changed := label(secret)
-		if !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
-			secret.OwnerReferences = append(secret.OwnerReferences, owner)
-			changed = true
-		}
-		return changed
-	})
+	ownWith := func(own bool) error {
+		_, err := s.modify(ctx, namespace, name, func(secret *corev1.Secret) bool {
+			data = secret.Data
+			if !isCredentials(secret) || !secret.DeletionTimestamp.IsZero() {
+				return false
+			}
+			changed := label(secret)
+			if own && !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+				secret.OwnerReferences = append(secret.OwnerReferences, owner)
+				changed = true
+			}
+			return changed
+		})
+		return err
+	}
+	err := ownWith(true)
+	if IsRefusal(err) && !LacksRight(err) {
+		klog.FromContext(ctx).V(1).Info("The cluster does not admit the owner of a Secret", "secret", namespace+"/"+name,
+			"owner", owner.Kind+" "+owner.Name, "err", err)
+		err = ownWith(false)
+	}
 	return data, err
 }
 

@@ -73,6 +73,16 @@ func TestOwnersMayNotBeChanged(t *testing.T) {
 		}
 		sameSecret(t, name, newSecret(claimedBy(host), noOwner, noFinalizer), readSecret(t, client))
 
+		// The Secret of a switch is read, and labelled, without its owner.
+		secrets, client = newSecrets(newSecret())
+		enforceOwners(t, client, refusal)
+		isCredentials := func(*corev1.Secret) bool { return true }
+		data, err := secrets.Own(t.Context(), "metal3", "host-0-bmc", metav1.OwnerReference{Kind: "BareMetalSwitch", Name: "leaf", UID: "u"}, isCredentials)
+		if secret := readSecret(t, client); err != nil || string(data["password"]) != password ||
+			secret.Labels[metal3.EnvironmentLabel] != metal3.EnvironmentLabelValue || len(secret.OwnerReferences) > 0 {
+			t.Errorf("%s: Own: %v, the Secret is %+v", name, err, secret.ObjectMeta)
+		}
+
 		// The operator, or this server before the plugin was enabled, has made both its owners.
 		secrets, client = newSecrets(newSecret(claimedBy(host, other)))
 		enforceOwners(t, client, refusal)

@@ -17,6 +17,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // Settings say where the configuration of Ironic's networking service is written.
@@ -179,6 +180,9 @@ func (c *Controller) credentials(ctx context.Context, device *metal3.BareMetalSw
 	data, err := c.Secrets.Own(ctx, device.Namespace, name, metal3.NewOwnerReference("BareMetalSwitch", device), namesCredentials)
 	if apierrors.IsNotFound(err) {
 		return found, fmt.Sprintf("credentials secret %s/%s not found", device.Namespace, name), nil
+	}
+	if secrets.IsRefusal(err) {
+		return found, err.Error(), nil
 	}
 	if err != nil {
 		return found, "", fmt.Errorf("reading Secret %s/%s: %w", device.Namespace, name, err)

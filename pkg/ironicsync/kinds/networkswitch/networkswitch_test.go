@@ -76,6 +76,7 @@ type world struct {
 	switches   []*metal3.BareMetalSwitch
 	secrets    map[string]map[string][]byte
 	owned      []string
+	refused    string // the name of a Secret that may not be changed
 	writeError error
 }
 
@@ -100,6 +101,9 @@ func (w *world) Own(_ context.Context, _, name string, owner metav1.OwnerReferen
 	data, exists := w.secrets[name]
 	if !exists {
 		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	if name == w.refused {
+		return nil, apierrors.NewForbidden(corev1.Resource("secrets"), name, errors.New("denied by a policy"))
 	}
 	if isCredentials(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}) {
 		w.owned = append(w.owned, owner.Kind+" "+owner.Name+" of "+name)
@@ -159,11 +163,14 @@ func TestConfigure(t *testing.T) {
 			newSwitch("h", mac, func(s *metal3.BareMetalSwitchSpec) { s.Address = "192.0.2.1\nusername=root" }),
 			newSwitch("i", mac, nil),
 			newSwitch("j", mac, nil),
+			newSwitch("k", mac, nil),
 		},
+		refused: "k",
 		secrets: map[string]map[string][]byte{
 			"a": data("username", "admin", "password", "secret"), "d": data("password", "secret"), "e": data("username", "admin", "password", "secret"),
 			"f": data("username", "admin", "ssh-privatekey", "-----BEGIN"), "g": data("username", "admin", "password", "secret"),
 			"h": data("username", "admin", "password", "secret"), "i": data("username", "admin"), "j": data("username", "admin", "password", "a\n[switch:x]"),
+			"k":       data("username", "admin", "password", "secret"),
 			"configs": data("other", "is removed"), "keys": data("old.key", "is removed"),
 		},
 	}
@@ -180,6 +187,7 @@ func TestConfigure(t *testing.T) {
 		"f": "True Reconciled: Switch configuration has been successfully reconciled into the config secret",
 		"h": "False ConfigurationError: spec.address has a line break, which cannot be written to the configuration",
 		"i": "False CredentialError: credentials secret i missing 'password' or 'ssh-privatekey' key",
+		"k": `False CredentialError: secrets "k" is forbidden: denied by a policy`,
 		"j": "False CredentialError: credentials secret j: key 'password' has a line break, which cannot be written to the configuration",
 	}
 	if diff := cmp.Diff(want, conditions); diff != "" {
