@@ -52,17 +52,16 @@ type Deps struct {
 	Namespaces []string
 }
 
-// Controller reconciles the network interfaces of hosts. Its keys are those of hosts. Of a change of an
-// attachment, only the hosts need to know that wait for it: while a host refers to an attachment, its spec
-// cannot be changed.
+// Controller reconciles the network interfaces of hosts. Its keys are those of hosts. A change of an
+// attachment requeues the hosts that refer to it. Its spec can be changed, and it can be deleted, while
+// only hosts of other namespaces do.
 type Controller struct {
 	Deps
 	*kinds.Controller[*metal3.HostNetworkAttachment]
 
 	mu sync.Mutex
-	// waiting has, by host, the attachment that it refers to and that does not exist. A host is removed when it is reconciled,
-	// which is at the latest after missingRetry.
-	waiting map[types.NamespacedName]types.NamespacedName
+	// attachments has, by host, those that its last reconciliation has looked for, whether they exist or not.
+	attachments map[types.NamespacedName][]types.NamespacedName
 }
 
 // missingRetry is when an attachment is looked for again that does not exist, should its creation be
@@ -71,46 +70,49 @@ const missingRetry = 30 * time.Second
 
 // New returns a Controller.
 func New(deps Deps) *Controller {
-	c := &Controller{Deps: deps, waiting: map[types.NamespacedName]types.NamespacedName{}}
+	c := &Controller{Deps: deps, attachments: map[types.NamespacedName][]types.NamespacedName{}}
 	c.Controller = kinds.New(kinds.Config[*metal3.HostNetworkAttachment]{
 		Name: "hostnetworkattachments", Objects: deps.Attachments, Example: &metal3.HostNetworkAttachment{}, Namespaces: deps.Namespaces,
-		KeysOf: c.takeWaiting, IronicOf: kinds.IronicOf(deps.Hosts), Reconcile: c.reconcile,
+		KeysOf: c.hostsOf, IronicOf: kinds.IronicOf(deps.Hosts), Reconcile: c.reconcile,
 	})
 	return c
 }
 
-// wait records that a host waits for an attachment to be created.
-func (c *Controller) wait(host, attachment types.NamespacedName) {
+// refer records that a host refers to an attachment.
+func (c *Controller) refer(host, attachment types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting[host] = attachment
+	c.attachments[host] = append(c.attachments[host], attachment)
 }
 
-// takeWaiting returns the hosts that wait for an attachment. They wait no longer.
-func (c *Controller) takeWaiting(attachment *metal3.HostNetworkAttachment) (hosts []types.NamespacedName) {
+// hostsOf returns the hosts that refer to an attachment.
+func (c *Controller) hostsOf(attachment *metal3.HostNetworkAttachment) (hosts []types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := kinds.KeyOf(attachment)
-	maps.DeleteFunc(c.waiting, func(host, missing types.NamespacedName) bool {
-		if missing == key {
+	for host, attachments := range c.attachments {
+		if slices.Contains(attachments, key) {
 			hosts = append(hosts, host)
 		}
-		return missing == key
-	})
+	}
 	return hosts
 }
 
-// stopWaiting records that a host waits for no attachment.
-func (c *Controller) stopWaiting(host types.NamespacedName) {
+// forget records that a host refers to no attachment.
+func (c *Controller) forget(host types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.waiting, host)
+	delete(c.attachments, host)
 }
 
 // HostChanged requeues a host if its interfaces may have to be configured again. old or host is nil if the
 // host was created or deleted.
 func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
-	if host == nil || len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil {
+	if host == nil {
+		c.forget(kinds.KeyOf(old))
+		return
+	}
+	if len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil {
 		return
 	}
 	if old == nil || old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
@@ -121,7 +123,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	c.stopWaiting(key)
+	c.forget(key)
 	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
 	switch {
 	case err != nil:
@@ -228,9 +230,9 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 
 func (c *Controller) attachment(ctx context.Context, host *metal3.BareMetalHost, ref *metal3.HostNetworkAttachmentRef) (*metal3.HostNetworkAttachment, error) {
 	key := types.NamespacedName{Namespace: cmp.Or(ref.Namespace, host.Namespace), Name: ref.Name}
+	c.refer(kinds.KeyOf(host), key) // before it is read, so that no change is missed
 	attachment, err := c.Attachments.Get(ctx, key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
-		c.wait(kinds.KeyOf(host), key)
 		return nil, &problem{metal3.AttachmentNotFoundReason, fmt.Sprintf("HostNetworkAttachment %s does not exist", key)}
 	}
 	return attachment, err

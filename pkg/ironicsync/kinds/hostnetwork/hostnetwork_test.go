@@ -135,26 +135,56 @@ func (w *world) controller() *Controller {
 	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Clock: clock.RealClock{}})
 }
 
-// The hosts that wait for an attachment are reconciled when it is created, and no others.
-func TestWaitingForAnAttachment(t *testing.T) {
-	w := newWorld()
-	w.attachments = nil
-	c := w.controller()
-	if after, err := c.reconcile(t.Context(), hostKey); after != missingRetry || err != nil {
-		t.Fatalf("again after %s, %v", after, err)
-	}
+// The hosts that refer to an attachment are reconciled when it is created, changed or deleted, and no others.
+func TestChangesOfAnAttachment(t *testing.T) {
 	attachment := func(namespace, name string) *metal3.HostNetworkAttachment {
 		return &metal3.HostNetworkAttachment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
-	for _, another := range []*metal3.HostNetworkAttachment{attachment("shared", "tenant"), attachment("metal3", "worker-0")} {
-		if keys := c.takeWaiting(another); len(keys) > 0 {
-			t.Errorf("attachment %s/%s requeues %v", another.Namespace, another.Name, keys)
+	for name, test := range map[string]struct {
+		given func(*world)
+		after time.Duration
+	}{
+		"that does not exist": {func(w *world) { w.attachments = nil }, missingRetry},
+		"that exists":         {func(*world) {}, 0},
+	} {
+		w := newWorld()
+		test.given(w)
+		c := w.controller()
+		if after, err := c.reconcile(t.Context(), hostKey); after != test.after || err != nil {
+			t.Fatalf("%s: again after %s, %v", name, after, err)
+		}
+		for _, another := range []*metal3.HostNetworkAttachment{attachment("shared", "tenant"), attachment("metal3", "worker-0")} {
+			if keys := c.hostsOf(another); len(keys) > 0 {
+				t.Errorf("%s: attachment %s/%s requeues %v", name, another.Namespace, another.Name, keys)
+			}
+		}
+		for range 2 {
+			if keys := c.hostsOf(attachment("metal3", "tenant")); !slices.Equal(keys, []types.NamespacedName{hostKey}) {
+				t.Errorf("%s: the attachment requeues %v, want the host", name, keys)
+			}
 		}
 	}
-	for _, want := range [][]types.NamespacedName{{hostKey}, nil} {
-		if keys := c.takeWaiting(attachment("metal3", "tenant")); !slices.Equal(keys, want) {
-			t.Errorf("the attachment requeues %v, want %v", keys, want)
+}
+
+// An attachment in another namespace can be changed while hosts refer to it: the ports follow.
+func TestFollowsAnAttachmentOfAnotherNamespace(t *testing.T) {
+	w := newWorld()
+	w.host.Spec.NetworkInterfaces[0].HostNetworkAttachment.Namespace = "shared"
+	w.attachments["shared/tenant"] = w.attachments["metal3/tenant"]
+	c := w.controller()
+	if _, err := c.reconcile(t.Context(), hostKey); err != nil {
+		t.Fatal(err)
+	}
+	changed := w.attachments["shared/tenant"].DeepCopy()
+	changed.Namespace, changed.Name, changed.Spec.NativeVLAN = "shared", "tenant", changed.Spec.NativeVLAN+1
+	w.attachments["shared/tenant"] = changed
+	for _, key := range c.hostsOf(changed) {
+		if _, err := c.reconcile(t.Context(), key); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if vlan := w.port.Extra["switchport"].(map[string]any)["native_vlan"]; vlan != changed.Spec.NativeVLAN {
+		t.Errorf("the switch port has the VLAN %v, want %v", vlan, changed.Spec.NativeVLAN)
 	}
 }
 
@@ -281,16 +311,26 @@ func verdictOn(host *metal3.BareMetalHost) *metav1.Condition {
 	return meta.FindStatusCondition(host.Status.Conditions, metal3.NetworkInterfacesValidCondition)
 }
 
-// A host that is gone waits for no attachment.
-func TestHostsThatAreGoneDoNotWait(t *testing.T) {
+// A host that is gone refers to no attachment.
+func TestHostsThatAreGoneAreForgotten(t *testing.T) {
 	w := newWorld()
-	w.attachments = nil
 	c := w.controller()
-	if _, err := c.reconcile(t.Context(), hostKey); err != nil || len(c.waiting) != 1 {
-		t.Fatalf("%v, waiting: %v", err, c.waiting)
-	}
-	w.host = nil
-	if _, err := c.reconcile(t.Context(), hostKey); err != nil || len(c.waiting) != 0 {
-		t.Errorf("%v, waiting: %v", err, c.waiting)
+	for name, forget := range map[string]func(){
+		"as was told": func() { c.HostChanged(w.host, nil) },
+		"as was seen": func() {
+			gone := w.host
+			w.host = nil
+			if _, err := c.reconcile(t.Context(), hostKey); err != nil {
+				t.Error(err)
+			}
+			w.host = gone
+		},
+	} {
+		if _, err := c.reconcile(t.Context(), hostKey); err != nil || len(c.attachments) != 1 {
+			t.Fatalf("%s: %v, %v", name, err, c.attachments)
+		}
+		if forget(); len(c.attachments) != 0 {
+			t.Errorf("%s: %v", name, c.attachments)
+		}
 	}
 }
