@@ -115,8 +115,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil || host != nil && metal3.IsPaused(host) {
 		return 0, err
 	}
+	unneeded := host == nil || isReleased(host)
+	if image != nil && !unneeded {
+		if unneeded, err = c.isDeletedInVain(ctx, image, host); err != nil {
+			return 0, err
+		}
+	}
 	switch {
-	case image != nil && (host == nil || isReleased(host)):
+	case image != nil && unneeded:
 		image, err = c.removeFinalizer(ctx, image, metal3.PreprovisioningImageInUseFinalizer)
 	case host != nil && !isReleased(host) && c.Enabled && lifecycle.AsksForImage(host):
 		image, err = c.request(ctx, image, host)
@@ -132,8 +138,29 @@ func isReleased(host *metal3.BareMetalHost) bool {
 	return !host.DeletionTimestamp.IsZero() && !slices.Contains(host.Finalizers, metal3.BareMetalHostFinalizer)
 }
 
+// isDeletedInVain reports whether an image is being deleted that its host waits for and cannot boot. Nobody
+// would change or build it any more. Once it is gone, the host gets a new one.
+func (c *Controller) isDeletedInVain(ctx context.Context, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) (bool, error) {
+	if image.DeletionTimestamp.IsZero() || !c.Enabled || !lifecycle.AsksForImage(host) ||
+		// The garbage collector deletes all that such a host owns, and would delete the new one, too.
+		slices.Contains(host.Finalizers, metav1.FinalizerDeleteDependents) {
+		return false, nil
+	}
+	version := image.Status.NetworkData.Version
+	if name := host.Spec.PreprovisioningNetworkDataName; name != "" {
+		network, err := c.Secret(ctx, host.Namespace, name)
+		switch {
+		case err == nil:
+			version = network.Since
+		case !apierrors.IsNotFound(err): // without the Secret, no other image can be built
+			return false, err
+		}
+	}
+	return verdictOn(host, image, version, c.Ramdisk).Built == nil, nil
+}
+
 // request creates the image of a host, or brings it up to date. An image that is being deleted stays as it
-// is until its host is gone.
+// is while its host can boot it.
 func (c *Controller) request(ctx context.Context, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) (*metal3.PreprovisioningImage, error) {
 	if image != nil && !image.DeletionTimestamp.IsZero() {
 		return image, nil

@@ -45,7 +45,8 @@ func TestImageFollowsHost(t *testing.T) {
 		t.Errorf("owners %+v", owners)
 	}
 
-	w.host.DeletionTimestamp, w.image.DeletionTimestamp = new(metav1.Now()), new(metav1.Now()) // with --cascade=foreground
+	w.host.DeletionTimestamp, w.image.DeletionTimestamp = new(metav1.Now()), new(metav1.Now())
+	w.host.Finalizers = append(w.host.Finalizers, metav1.FinalizerDeleteDependents) // --cascade=foreground
 	w.reconcile()
 	if len(w.image.Finalizers) != 1 {
 		t.Errorf("finalizers of the image of a host that is being deprovisioned: %q", w.image.Finalizers)
@@ -54,6 +55,57 @@ func TestImageFollowsHost(t *testing.T) {
 	w.reconcile()
 	if w.image != nil {
 		t.Errorf("the image of a host that is gone stays: %+v", w.image.ObjectMeta)
+	}
+}
+
+// An image that somebody deletes stays while its host can boot it. If it would have to be built again, which no builder
+// does with a deleted one, it goes, and the host gets a new one.
+func TestDeletedImageIsMadeAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		given, then func(*world)
+		stays       bool
+	}{
+		"as the host wants it": {stays: true},
+		"the host is provisioned, and has changed": {stays: true, then: func(w *world) {
+			w.host.Spec.Architecture, w.host.Status.Provisioning.State = "aarch64", metal3.StateProvisioned
+		}},
+		"paused": {stays: true, then: func(w *world) {
+			w.image.Status.ImageURL, w.host.Annotations = "", map[string]string{metal3.PausedAnnotation: ""}
+		}},
+		"not built":            {then: func(w *world) { w.image.Status = metal3.PreprovisioningImageStatus{} }},
+		"the host has changed": {then: func(w *world) { w.host.Spec.BMC.Address = "ipmi://192.0.2.1" }},
+		"of an earlier host":   {then: func(w *world) { w.host.UID = "another" }},
+		"the network data have changed": {
+			given: func(w *world) { w.host.Spec.PreprovisioningNetworkDataName, w.secret = "network", "12" },
+			then:  func(w *world) { w.secret = "13" },
+		},
+		"the network data are gone": {
+			stays: true,
+			given: func(w *world) { w.host.Spec.PreprovisioningNetworkDataName, w.secret = "network", "12" },
+			then:  func(w *world) { w.secret = "" },
+		},
+	} {
+		w := newWorld(t)
+		w.builtIn.Images.KernelURL, w.builtIn.Images.RamdiskURL = "http://images.example/kernel", "http://images.example/ramdisk"
+		if test.given != nil {
+			test.given(w)
+		}
+		w.reconcile()
+		if w.verdict().Built == nil {
+			t.Fatalf("%s: the image was not built: %+v", name, w.verdict())
+		}
+		w.image.DeletionTimestamp = new(metav1.Now())
+		w.reconcile()
+		if test.then != nil {
+			test.then(w)
+		}
+		w.reconcile()
+		if stays := w.image != nil && !w.image.DeletionTimestamp.IsZero(); stays != test.stays {
+			t.Errorf("%s: the deleted image stays: %t, want %t", name, stays, test.stays)
+		}
+		if !test.stays && w.verdict().Built == nil {
+			t.Errorf("%s: the host gets no image: %+v", name, w.verdict())
+		}
 	}
 }
 
