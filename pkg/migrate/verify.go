@@ -84,12 +84,14 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 		}
 	}
 	if same == 0 && others > 0 {
-		return errors.New("metal3-apiserver serves none of the objects that are in the CRDs: let it use the etcd into which they were copied " +
-			"(--etcd-servers, --etcd-prefix, --data-dir). If all of them were deleted after the switch, delete them as RESOURCE.migration.metal3.io, too")
+		return errors.New("metal3-apiserver serves none of the objects that are in the CRDs: let it use the etcd into which " +
+			"they were copied (--etcd-servers, --etcd-prefix, --data-dir). If all of them were deleted after the switch, " +
+			"delete them as RESOURCE.migration.metal3.io, too")
 	}
-	if err := missing.err("these objects are in the CRDs, but are not served, and may never have been copied, because an earlier run was " +
-		"killed while it was switching. Look at each with kubectl get RESOURCE.migration.metal3.io -n NAMESPACE NAME -o yaml, and create it again, " +
-		"or delete it as RESOURCE.migration.metal3.io with --wait=false; then run import --switch again"); err != nil {
+	if err := missing.err("these objects are in the CRDs, but are not served, and may never have been copied, because an " +
+		"earlier run was killed while it was switching. Look at each with kubectl get RESOURCE.migration.metal3.io " +
+		"-n NAMESPACE NAME -o yaml, and create it again, or delete it as RESOURCE.migration.metal3.io with --wait=false; " +
+		"then run import --switch again"); err != nil {
 		return err
 	}
 	i.Report.Done("served with the UIDs that they had%s", served)
