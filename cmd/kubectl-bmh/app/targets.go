@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -48,31 +50,47 @@ func (ch *chosen) isByName() bool { return ch.labels == "" && !ch.all }
 
 // find returns the hosts that were chosen. Hosts by name are returned in that order; each must exist.
 func (ch *chosen) find(ctx context.Context, c *clients, namespace string, names []string) ([]*metal3.BareMetalHost, error) {
-	var found []*metal3.BareMetalHost
+	found, missing, err := ch.findLeft(ctx, c, namespace, names)
+	switch {
+	case cmp.Or(err, missing) != nil:
+		return nil, cmp.Or(err, missing)
+	case len(found) > 0:
+		return found, nil
+	case ch.labels != "":
+		return nil, fmt.Errorf("no host in namespace %s has the labels %s", namespace, ch.labels)
+	}
+	return nil, fmt.Errorf("there are no hosts in namespace %s", namespace)
+}
+
+// findLeft returns those of the chosen hosts that exist. The error missing says that the server does not have one that was named.
+func (ch *chosen) findLeft(ctx context.Context, c *clients, namespace string, names []string) (found []*metal3.BareMetalHost, missing, err error) {
 	if ch.isByName() {
 		for _, name := range unique(names) {
 			host, err := c.getHost(ctx, namespace, name)
-			if err != nil {
-				return nil, err
+			switch {
+			case isNoHost(err):
+				missing = cmp.Or(missing, err)
+			case err != nil:
+				return nil, nil, err
+			default:
+				found = append(found, host)
 			}
-			found = append(found, host)
 		}
-		return found, nil
+		return found, missing, nil
 	}
 	list, err := c.listHosts(ctx, namespace, metav1.ListOptions{LabelSelector: ch.labels})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range list.Items {
 		found = append(found, &list.Items[i])
 	}
-	if len(found) == 0 {
-		if ch.labels != "" {
-			return nil, fmt.Errorf("no host in namespace %s has the labels %s", namespace, ch.labels)
-		}
-		return nil, fmt.Errorf("there are no hosts in namespace %s", namespace)
-	}
-	return found, nil
+	return found, nil, nil
+}
+
+// isNoHost reports whether a host does not exist. Where the API is not served, the answer is NotFound, too.
+func isNoHost(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // watchOptions select hosts for a watch: a single one, or all of the namespace. Labels are of no

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,11 +111,32 @@ func (c *waitCommand) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	target := hosts.Target(c.target)
+	if target == hosts.Deleted {
+		return c.waitForDeletion(ctx, clients, namespace, names)
+	}
 	found, err := c.find(ctx, clients, namespace, names)
 	if err != nil {
 		return err
 	}
-	return c.waitFor(ctx, clients, &c.waitFlags, namespace, found, hosts.Target(c.target))
+	return c.waitFor(ctx, clients, &c.waitFlags, namespace, found, target)
+}
+
+// waitForDeletion waits for the hosts that are left. What is gone when the wait begins is deleted, as with kubectl wait.
+func (c *waitCommand) waitForDeletion(ctx context.Context, clients *clients, namespace string, names []string) error {
+	found, _, err := c.findLeft(ctx, clients, namespace, names)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(found, func(host *metal3.BareMetalHost) bool { return host.Name == name }) {
+			fmt.Fprintf(c.Out, "baremetalhost.metal3.io/%s is %s\n", view.Clean(name), hosts.Deleted)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return c.waitFor(ctx, clients, &c.waitFlags, namespace, found, hosts.Deleted)
 }
 
 // waitFor waits until all of the hosts have reached the target.

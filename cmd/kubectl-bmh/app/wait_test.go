@@ -3,11 +3,15 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -50,12 +54,16 @@ func TestWaitExitCodes(t *testing.T) {
 			host("w", metal3.StateProvisioned, func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image.URL = "http://images/old" }),
 			[]string{"w", "--for", "provisioned", "--timeout", "1s"}, exitTimeout, "", "timed out",
 		},
-		"unknown host":   {host("w", metal3.StateAvailable), []string{"x", "--for", "available"}, exitError, "", "Error from server (NotFound)"},
-		"unknown target": {host("w", metal3.StateAvailable), []string{"w", "--for", "nirvana"}, exitError, "", "error: --for must be one of registered, "},
-		"no hosts":       {host("w", metal3.StateAvailable), []string{"--for", "available"}, exitError, "", "error: name the hosts, or use --selector or --all\n"},
-		"both":           {host("w", metal3.StateAvailable), []string{"w", "--all", "--for", "available"}, exitError, "", "error: use only one of"},
-		"no match":       {host("w", metal3.StateAvailable), []string{"-l", "rack=7", "--for", "available"}, exitError, "", "error: no host in namespace metal3 has the labels rack=7\n"},
-		"bad flag":       {host("w", metal3.StateAvailable), []string{"w", "--for", "on", "--progress", "loud"}, exitError, "", "error: --progress must be one of"},
+		"deleted already": {
+			host("w", metal3.StateAvailable), []string{"x", "--for", "deleted"}, exitOK, "baremetalhost.metal3.io/x is deleted\n", "",
+		},
+		"all deleted already": {host("w", metal3.StateAvailable), []string{"-l", "rack=7", "--for", "deleted"}, exitOK, "", ""},
+		"unknown host":        {host("w", metal3.StateAvailable), []string{"x", "--for", "available"}, exitError, "", "Error from server (NotFound)"},
+		"unknown target":      {host("w", metal3.StateAvailable), []string{"w", "--for", "nirvana"}, exitError, "", "error: --for must be one of registered, "},
+		"no hosts":            {host("w", metal3.StateAvailable), []string{"--for", "available"}, exitError, "", "error: name the hosts, or use --selector or --all\n"},
+		"both":                {host("w", metal3.StateAvailable), []string{"w", "--all", "--for", "available"}, exitError, "", "error: use only one of"},
+		"no match":            {host("w", metal3.StateAvailable), []string{"-l", "rack=7", "--for", "available"}, exitError, "", "error: no host in namespace metal3 has the labels rack=7\n"},
+		"bad flag":            {host("w", metal3.StateAvailable), []string{"w", "--for", "on", "--progress", "loud"}, exitError, "", "error: --progress must be one of"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := newCluster(c.host)
@@ -107,6 +115,17 @@ func TestWaitForDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := <-done; code != exitOK || c.out != "baremetalhost.metal3.io/w is deleted\n" {
+		t.Errorf("exit code %d, %q, %q", code, c.out, c.errOut)
+	}
+}
+
+// TestNoAPIIsNoDeletion: where the API is not served, nobody knows whether a host is deleted.
+func TestNoAPIIsNoDeletion(t *testing.T) {
+	c := newCluster()
+	c.metal3.PrependReactor("get", "baremetalhosts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", metal3.Resource("baremetalhosts"), "w", "404 page not found", 0, true)
+	})
+	if code := c.run(t, "wait", "w", "--for", "deleted"); code != exitError || c.out != "" {
 		t.Errorf("exit code %d, %q, %q", code, c.out, c.errOut)
 	}
 }

@@ -35,6 +35,13 @@ func withCondition(conditionType string, status metav1.ConditionStatus, reason s
 	}
 }
 
+func customDeploy(method string) *metal3.CustomDeploy {
+	if method == "" {
+		return nil
+	}
+	return &metal3.CustomDeploy{Method: method}
+}
+
 func withError(h *metal3.BareMetalHost) {
 	h.Status.OperationalStatus, h.Status.ErrorType, h.Status.ErrorMessage = metal3.OperationalStatusError, metal3.ProvisioningError, "the error"
 }
@@ -107,6 +114,21 @@ func TestReached(t *testing.T) {
 			}
 		}
 	}
+	custom := func(wanted, deployed string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Spec.CustomDeploy, h.Status.Provisioning.CustomDeploy = customDeploy(wanted), customDeploy(deployed)
+		}
+	}
+	rebooting := func(key string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{key: `{"mode":"hard"}`} }
+	}
+	serviced := func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusServicing }
+	serviceFailed := func(h *metal3.BareMetalHost) {
+		h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationFailed}}
+	}
+	serviceEnded := func(h *metal3.BareMetalHost) {
+		h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationFailed, EndedAt: &metav1.Time{Time: now}}}
+	}
 	registered := withCondition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason)
 	for _, c := range []struct {
 		name   string
@@ -125,11 +147,23 @@ func TestReached(t *testing.T) {
 		{"other image", host(metal3.StateProvisioned, image("b", "a")), Provisioned, false},
 		{"image removed", host(metal3.StateProvisioned, image("", "a")), Provisioned, false},
 		{"taken over", host(metal3.StateProvisioned), Provisioned, true},
+		{"procedure", host(metal3.StateProvisioned, custom("a", "a")), Provisioned, true},
+		{"other procedure", host(metal3.StateProvisioned, custom("b", "a")), Provisioned, false},
+		{"procedure removed", host(metal3.StateProvisioned, image("b", ""), custom("", "a")), Provisioned, false},
+		{"procedure added", host(metal3.StateProvisioned, image("a", "a"), custom("b", "")), Provisioned, true}, // which changes nothing
 		{"external", host(metal3.StateExternallyProvisioned), ExternallyProvisioned, true},
 		{"on", host(metal3.StateAvailable, power("power on", "")), On, true},
 		{"going off", host(metal3.StateAvailable, power("power on", "power off")), On, false},
 		{"off", host(metal3.StateAvailable, power("power off", "")), Off, true},
 		{"unknown", host(metal3.StateAvailable, power("", "")), Off, false},
+		{"to be rebooted", host(metal3.StateProvisioned, power("power on", ""), rebooting(metal3.RebootAnnotation)), On, false},
+		{"being serviced", host(metal3.StateProvisioned, power("power on", ""), serviced), On, false},
+		{"off while being serviced", host(metal3.StateProvisioned, power("power off", ""), serviced), Off, false},
+		{"service failed", host(metal3.StateProvisioned, power("power on", ""), withError, serviceFailed), On, false},
+		{"on without the change", host(metal3.StateProvisioned, power("power on", ""), withError, serviceEnded), On, true},
+		{"the ramdisk is on", host(metal3.StateInspecting, power("power on", "")), On, false},
+		{"between ramdisks", host(metal3.StatePreparing, power("power off", "")), Off, false},
+		{"held off", host(metal3.StateProvisioned, power("power off", ""), rebooting(metal3.RebootAnnotationPrefix+"x")), Off, true},
 		{"ok", host(metal3.StateInspecting), OK, true},
 		{"not ok", host(metal3.StateInspecting, withError), OK, false},
 		{"idle", host(metal3.StateProvisioned), Idle, true},

@@ -79,9 +79,16 @@ func IsBusy(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateAvailable, metal3.StateReady,
 		metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		return host.Status.OperationalStatus == metal3.OperationalStatusServicing || host.DeletionTimestamp != nil || isMoving(host)
+		return isServiced(host) || host.DeletionTimestamp != nil || isMoving(host)
 	}
 	return !IsDetached(host)
+}
+
+// isServiced reports whether settings of the host are being changed, or a failed change has not been left: its ramdisk
+// may still run then. The operational status of such a host is that of its error.
+func isServiced(host *metal3.BareMetalHost) bool {
+	service := host.Status.Record.Servicing
+	return host.Status.OperationalStatus == metal3.OperationalStatusServicing || service != nil && service.EndedAt == nil
 }
 
 // isMoving reports whether the host is on its way to another Ironic, or is not adopted there yet.

@@ -27,7 +27,7 @@ const (
 	Provisioned Target = "provisioned"
 	// ExternallyProvisioned: the host was adopted as it runs.
 	ExternallyProvisioned Target = "externally-provisioned"
-	// On and Off: the power is so.
+	// On and Off: the power is so, and no operation or reboot is about to change it.
 	On  Target = "on"
 	Off Target = "off"
 	// OK: the host has no error.
@@ -56,11 +56,11 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	case Available:
 		return (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
 	case Provisioned:
-		return state == metal3.StateProvisioned && !hasError && runsWantedImage(host)
+		return state == metal3.StateProvisioned && !hasError && runsWhatIsWanted(host)
 	case ExternallyProvisioned:
 		return state == metal3.StateExternallyProvisioned && !hasError
 	case On, Off:
-		return isPowered(host, target == On)
+		return isPowered(host, target == On) && !IsBusy(host)
 	case OK:
 		return Problem(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
 	case Idle:
@@ -69,17 +69,23 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	return false
 }
 
-// runsWantedImage is false for a host whose image has been changed, and which is provisioned still
-// with the old one. A host that was taken over has no image in its status.
-func runsWantedImage(host *metal3.BareMetalHost) bool {
-	deployed := host.Status.Provisioning.Image.URL
-	return deployed == "" || host.Spec.Image != nil && host.Spec.Image.URL == deployed
+// runsWhatIsWanted is false for a host whose image or deploy procedure has been changed, and which is provisioned still
+// with the old one. The server deploys for no other changes. A host that was taken over has neither in its status.
+func runsWhatIsWanted(host *metal3.BareMetalHost) bool {
+	wanted, deployed := &host.Spec, &host.Status.Provisioning
+	if is := deployed.CustomDeploy; is != nil && is.Method != "" && (wanted.CustomDeploy == nil || wanted.CustomDeploy.Method != is.Method) {
+		return false
+	}
+	return deployed.Image.URL == "" || wanted.Image != nil && wanted.Image.URL == deployed.Image.URL
 }
 
 func isPowered(host *metal3.BareMetalHost, on bool) bool {
 	ironic := host.Status.Ironic
 	if ironic == nil || ironic.TargetPowerState != "" {
 		return false
+	}
+	if _, reboots := host.Annotations[metal3.RebootAnnotation]; on && reboots {
+		return false // the leader has yet to switch it off
 	}
 	return on && ironic.PowerState == ironicPowerOn || !on && ironic.PowerState == ironicPowerOff
 }
