@@ -37,6 +37,11 @@ func (e *explanation) blocks() {
 		}
 		e.explain("Somebody has set the node to maintenance in Ironic, %s. The server respects that and does nothing until maintenance is ended.", reason)
 	}
+	if c := e.condition(metal3.ImageBuiltCondition, metav1.ConditionFalse); c != nil {
+		e.explain("It has waited for its ramdisk image%s: %s. It goes on by itself when the controller that builds such images (docs/kinds.md#preprovisioningimage) has built it. "+
+			"If that takes long, look at the controller's log, and at the image: kubectl get preprovisioningimage %s -n %s -o yaml",
+			e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.host.Name, e.host.Namespace)
+	}
 }
 
 // condition returns a condition if it has that status.
@@ -78,6 +83,12 @@ func (e *explanation) problem() {
 	}
 	if c := e.condition(metal3.HealthyCondition, metav1.ConditionFalse); c != nil {
 		e.say("The BMC reports that the health of the machine is not good%s (%s): look at the BMC's own log.", e.lasting(c.LastTransitionTime.Time), c.Reason)
+	}
+	if c := e.condition(metal3.NetworkInterfacesValidCondition, metav1.ConditionFalse); c != nil {
+		e.say("The switch ports of its spec.networkInterfaces are not configured%s (%s): %s.", e.lasting(c.LastTransitionTime.Time), c.Reason, e.quote(c.Message))
+	}
+	if c := e.condition(metal3.MachineUniqueCondition, metav1.ConditionFalse); c != nil {
+		e.say("%s.", e.quote(c.Message)) // which says that nothing waits for it
 	}
 	if c := e.condition(metal3.PowerSyncedCondition, metav1.ConditionFalse); c != nil {
 		e.say("%s", c.Message)

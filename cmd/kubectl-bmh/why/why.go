@@ -38,7 +38,9 @@ func Explain(f Facts, now time.Time) []string {
 	e.state()
 	e.transfer()
 	e.blocks()
+	before := len(e.paragraphs)
 	e.problem()
+	e.hasProblem = len(e.paragraphs) > before
 	e.powerMismatch()
 	e.waiting()
 	e.validation()
@@ -55,6 +57,8 @@ type explanation struct {
 	// isExplained is set when a reason was found why the host does not go on, so that guesses are
 	// not added.
 	isExplained bool
+	// hasProblem is set when something was said that may be wrong with the host, even if it goes on.
+	hasProblem bool
 	// shown are the texts of errors that were quoted already.
 	shown []string
 }
@@ -281,7 +285,11 @@ func (e *explanation) waiting() {
 	case host.Status.Ironic != nil && host.Status.Ironic.Reservation != "":
 		e.say("The conductor %s of Ironic is working on the node at the moment.", host.Status.Ironic.Reservation)
 	case hosts.IsBusy(host):
-		e.say("Nothing is wrong: it goes on by itself. To see how far it is: %s --for %s", e.command("wait"), next(state))
+		goesOn := "Nothing is wrong: it goes on by itself."
+		if e.hasProblem {
+			goesOn = "It goes on by itself."
+		}
+		e.say("%s To see how far it is: %s --for %s", goesOn, e.command("wait"), next(state))
 	}
 }
 

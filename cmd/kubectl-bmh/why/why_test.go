@@ -73,6 +73,20 @@ func failed(errorType metal3.ErrorType, message string) func(*metal3.BareMetalHo
 	}
 }
 
+// TestNothingIsKeptBack: what a condition says of a host is said here, too, and never that nothing is wrong.
+func TestNothingIsKeptBack(t *testing.T) {
+	for conditionType, bad := range map[string]metav1.ConditionStatus{
+		metal3.RegisteredCondition: metav1.ConditionFalse, metal3.InventoryReadCondition: metav1.ConditionFalse, metal3.IronicReachableCondition: metav1.ConditionFalse,
+		metal3.ImageBuiltCondition: metav1.ConditionFalse, metal3.NetworkInterfacesValidCondition: metav1.ConditionFalse, metal3.MachineUniqueCondition: metav1.ConditionFalse,
+		metal3.HeldCondition: metav1.ConditionTrue, metal3.StepFailedCondition: metav1.ConditionTrue,
+	} {
+		explained := strings.Join(Explain(Facts{Host: host(metal3.StateInspecting, ironic("manageable"), condition(conditionType, bad, "AReason", "the message"))}, now), "\n")
+		if !strings.Contains(explained, "the message") || strings.Contains(explained, "Nothing is wrong") {
+			t.Errorf("%s:\n%s", conditionType, explained)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	deleted := func(h *metal3.BareMetalHost) {
 		at := minutesAgo(3)
