@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
@@ -17,7 +18,7 @@ func (t *task) clean() {
 		t.done(func(n *node) { n.cleanStep = emptyObject })
 		return
 	}
-	if err := validatePower(n); err != nil {
+	if err := cmp.Or(validatePower(n), t.s.validateNetwork(n)); err != nil {
 		t.cleanFailed(fmt.Sprintf("Validation of node %s for cleaning failed: %v", n.UUID, err), false)
 		return
 	}
@@ -31,7 +32,7 @@ func (t *task) clean() {
 // startManualClean is the clean verb.
 func (t *task) startManualClean(steps []any) error {
 	n := t.node()
-	if err := validatePower(n); err != nil {
+	if err := cmp.Or(validatePower(n), t.s.validateNetwork(n)); err != nil {
 		return t.reject(badRequest("Validation of node %s for cleaning failed: %v", n.UUID, err))
 	}
 	return t.begin("clean", func() { cleaning.start(t, steps) })

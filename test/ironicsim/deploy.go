@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -76,6 +77,10 @@ func (t *task) deploy(configdrive any) {
 	n := t.node()
 	if !bootsRamdisk(n) {
 		t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
+		return
+	}
+	if err := s.validateNetwork(n); err != nil {
+		t.deployFailed(fmt.Sprintf("Failed to prepare to deploy: %v", err))
 		return
 	}
 	if bootsISO(n) { // what is deployed is what it boots
@@ -170,7 +175,7 @@ func (t *task) tearDown() {
 // startService is the service verb.
 func (t *task) startService(steps []any) error {
 	n := t.node()
-	if err := validatePower(n); err != nil {
+	if err := cmp.Or(validatePower(n), t.s.validateNetwork(n)); err != nil {
 		return t.reject(badRequest("Validation of node %s for servicing failed: %v", n.UUID, err))
 	}
 	return t.begin("service", func() { servicing.start(t, steps) })

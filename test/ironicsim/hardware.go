@@ -20,7 +20,7 @@ var hardwareTypes = map[string]*hardwareType{
 	"fake-hardware": {"FakeHardware", map[string][]string{
 		"bios": {"fake", "no-bios"}, "boot": {"fake", "ipxe", "pxe"}, "console": {"fake", "no-console"},
 		"deploy": {"fake", "direct", "ramdisk", "custom-agent"}, "firmware": {"fake", "no-firmware"},
-		"inspect": {"fake", "agent", "no-inspect"}, "management": {"fake"}, "network": {"noop"}, "power": {"fake"},
+		"inspect": {"fake", "agent", "no-inspect"}, "management": {"fake"}, "network": {"noop", ironicNetworking}, "power": {"fake"},
 		"raid": {"fake", "no-raid", "agent"}, "rescue": {"fake", "no-rescue", "agent"}, "storage": {"noop", "fake"},
 		"vendor": {"fake", "no-vendor"},
 	}},
@@ -40,7 +40,7 @@ var hardwareTypes = map[string]*hardwareType{
 func generic(own map[string][]string) map[string][]string {
 	for kind, impls := range map[string][]string{
 		"bios": {"no-bios"}, "boot": {"ipxe", "pxe"}, "deploy": {"direct", "ramdisk", "custom-agent"},
-		"firmware": {"no-firmware"}, "inspect": {"agent", "no-inspect"}, "network": {"noop"},
+		"firmware": {"no-firmware"}, "inspect": {"agent", "no-inspect"}, "network": {"noop", ironicNetworking},
 		"raid": {"no-raid", "agent"}, "rescue": {"no-rescue", "agent"}, "storage": {"noop"},
 	} {
 		if own[kind] == nil {

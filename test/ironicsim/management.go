@@ -117,6 +117,8 @@ func (s *Sim) validateInterface(n *node, kind string) error {
 		return s.validateBoot(n)
 	case kind == "deploy" && bootsRamdisk(n):
 		return s.validateDeploy(n)
+	case kind == "network":
+		return s.validateNetwork(n)
 	case kind == "raid":
 		return nil
 	}

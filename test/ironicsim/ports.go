@@ -265,6 +265,9 @@ func (s *Sim) patchPort(c *call) error {
 		return err
 	}
 	defer t.release()
+	if err := s.checkPortChange(t.node(), p, changed); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other := s.byMAC[changed.address]; other != nil && other.uuid != p.uuid {
