@@ -389,6 +389,8 @@ type SwitchPort struct {
 	Extra   map[string]any `json:"extra"`
 	// Link identifies the switch and its port, by switch_id and port_id.
 	Link map[string]any `json:"local_link_connection"`
+	// PXEEnabled is set if Ironic boots the machine from this port.
+	PXEEnabled bool `json:"pxe_enabled"`
 }
 
 // NetworkInterfaceNetworking is the network interface of nodes whose switch ports Ironic's networking

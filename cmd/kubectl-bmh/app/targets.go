@@ -62,7 +62,7 @@ func (ch *chosen) find(ctx context.Context, c *clients, namespace string, names 
 	return nil, fmt.Errorf("there are no hosts in namespace %s", namespace)
 }
 
-// findLeft returns those of the chosen hosts that exist. The error missing says that the server does not have one that was named.
+// findLeft returns those of the chosen hosts that exist. The error missing says that one that was named does not.
 func (ch *chosen) findLeft(ctx context.Context, c *clients, namespace string, names []string) (found []*metal3.BareMetalHost, missing, err error) {
 	if ch.isByName() {
 		for _, name := range unique(names) {

@@ -4952,7 +4952,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Must be empty if the mode is access.",
+							Description: "The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Must be empty if the mode is access. At most 100 VLANs in all, because Ironic has no more.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

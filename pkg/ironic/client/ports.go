@@ -87,7 +87,7 @@ func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic
 	err := c.do(ctx, request{
 		op: "ListSwitchPorts", text: "list ports of node " + nodeUUID, class: reads, method: http.MethodGet, path: "ports",
 		build: func(ironic.Features) (url.Values, any, error) {
-			return url.Values{"node": {nodeUUID}, "fields": {"uuid,address,extra,local_link_connection"}, "limit": {strconv.Itoa(listPage)}}, nil, nil
+			return url.Values{"node": {nodeUUID}, "fields": {"uuid,address,extra,local_link_connection,pxe_enabled"}, "limit": {strconv.Itoa(listPage)}}, nil, nil
 		},
 		into: &page,
 	})

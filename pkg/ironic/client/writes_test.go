@@ -161,14 +161,14 @@ func TestWrites(t *testing.T) {
 		"switch ports of a node": {
 			do: func(ctx context.Context, c *Client) error {
 				ports, err := c.ListSwitchPorts(ctx, id)
-				want := []ironic.SwitchPort{{UUID: "p", Address: "52:54:00:aa:00:01", Extra: map[string]any{"a": "b"}, Link: map[string]any{"port_id": "1"}}}
+				want := []ironic.SwitchPort{{UUID: "p", Address: "52:54:00:aa:00:01", Extra: map[string]any{"a": "b"}, Link: map[string]any{"port_id": "1"}, PXEEnabled: true}}
 				if diff := cmp.Diff(want, ports); err == nil && diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
 				return err
 			},
-			method: "GET", path: "/v1/ports", query: "fields=uuid%2Caddress%2Cextra%2Clocal_link_connection&limit=1000&node=" + id, status: 200,
-			answer: `{"ports":[{"uuid":"p","address":"52:54:00:aa:00:01","extra":{"a":"b"},"local_link_connection":{"port_id":"1"}}]}`,
+			method: "GET", path: "/v1/ports", query: "fields=uuid%2Caddress%2Cextra%2Clocal_link_connection%2Cpxe_enabled&limit=1000&node=" + id, status: 200,
+			answer: `{"ports":[{"uuid":"p","address":"52:54:00:aa:00:01","extra":{"a":"b"},"local_link_connection":{"port_id":"1"},"pxe_enabled":true}]}`,
 		},
 		"update port": {
 			do: func(ctx context.Context, c *Client) error {

@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"strconv"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -49,7 +52,7 @@ type HostNetworkAttachmentSpec struct {
 	NativeVLAN int `json:"nativeVLAN"`
 
 	// The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Must be
-	// empty if the mode is access.
+	// empty if the mode is access. At most 100 VLANs in all, because Ironic has no more.
 	// +optional
 	// +listType=atomic
 	AllowedVLANs []string `json:"allowedVLANs,omitempty"`
@@ -74,3 +77,34 @@ const (
 	// SwitchPortHybrid has an untagged VLAN and tagged VLANs.
 	SwitchPortHybrid SwitchPortMode = "hybrid"
 )
+
+const maxVLAN = 4094
+
+// MaxAllowedVLANs is how many VLANs Ironic's networking service accepts for a port.
+const MaxAllowedVLANs = 100
+
+// VLANs returns the VLANs of tagged traffic in ascending order, each once. Entries that validation refuses are left out.
+func (s *HostNetworkAttachmentSpec) VLANs() []int {
+	var has [maxVLAN + 1]bool // the entries may overlap, and be many
+	for _, entry := range s.AllowedVLANs {
+		from, to, isRange := strings.Cut(entry, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if isRange && err == nil {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || first < 1 || last > maxVLAN {
+			continue
+		}
+		for vlan := first; vlan <= last; vlan++ {
+			has[vlan] = true
+		}
+	}
+	var vlans []int
+	for vlan, isAllowed := range has {
+		if isAllowed {
+			vlans = append(vlans, vlan)
+		}
+	}
+	return vlans
+}

@@ -39,12 +39,18 @@ func TestValidateHostNetworkAttachment(t *testing.T) {
 	attachment := func(mode v1alpha1.SwitchPortMode, allowed ...string) v1alpha1.HostNetworkAttachment {
 		return v1alpha1.HostNetworkAttachment{Spec: v1alpha1.HostNetworkAttachmentSpec{Mode: mode, NativeVLAN: 1, AllowedVLANs: allowed}}
 	}
-	for _, good := range []string{"1", "4094", "1-4094", "9-10", "007"} {
+	for _, good := range []string{"1", "4094", "3995-4094", "9-10", "007"} {
 		run(t, good, ValidateHostNetworkAttachment, check[v1alpha1.HostNetworkAttachment]{obj: attachment("trunk", good)})
 	}
 	for _, bad := range []string{"", "0", "4095", "10-10", "10-9", "0-1", "1-4095", "-1", "+1", "1-", "1-2-3", "1 - 2", "99999999999999999999", "1-99999999999999999999", "a"} {
 		run(t, bad, ValidateHostNetworkAttachment, check[v1alpha1.HostNetworkAttachment]{attachment("hybrid", "1", bad), []string{"spec.allowedVLANs[1]: must be a VLAN identifier"}})
 	}
+	run(t, "many", ValidateHostNetworkAttachment,
+		check[v1alpha1.HostNetworkAttachment]{attachment("trunk", "1-60", "41-100"), nil}, // each once
+		check[v1alpha1.HostNetworkAttachment]{attachment("trunk", "1-4094"), []string{"spec.allowedVLANs: Ironic accepts at most 100 VLANs"}},
+		check[v1alpha1.HostNetworkAttachment]{attachment("trunk", "1-4094"), nil}, // the error existed before the update
+		check[v1alpha1.HostNetworkAttachment]{attachment("trunk", "1-99", "4000-4001"), []string{"spec.allowedVLANs: Ironic accepts at most 100 VLANs"}},
+	)
 	run(t, "access", ValidateHostNetworkAttachment,
 		check[v1alpha1.HostNetworkAttachment]{attachment("access"), nil},
 		check[v1alpha1.HostNetworkAttachment]{attachment("access", "1"), []string{"spec.allowedVLANs: use trunk or hybrid"}},

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,6 +58,9 @@ func ValidateHostNetworkAttachment(attachment, old *v1alpha1.HostNetworkAttachme
 			if !isVLANRange(entry) {
 				all = append(all, field.Invalid(allowed.Index(i), entry, "must be a VLAN identifier, 1 to 4094, or an ascending range, as in 100-200"))
 			}
+		}
+		if n := len(spec.VLANs()); n > v1alpha1.MaxAllowedVLANs {
+			all = append(all, field.Invalid(allowed, n, fmt.Sprintf("Ironic accepts at most %d VLANs", v1alpha1.MaxAllowedVLANs)))
 		}
 		return all
 	})

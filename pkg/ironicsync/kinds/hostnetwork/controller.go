@@ -205,7 +205,9 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 	var failed []error
 	for _, present := range ports {
 		mac := strings.ToLower(present.Address)
-		if patches := patchesOf(&present, wanted[mac]); len(patches) > 0 {
+		configured, err := admitted(host, &present, wanted[mac])
+		unusable = cmp.Or(unusable, err)
+		if patches := patchesOf(&present, configured); len(patches) > 0 {
 			if err := client.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
 				var refused *ironic.APIError
 				if !errors.As(err, &refused) || ironic.IsUnavailable(err) || ironic.IsLocked(err) {

@@ -188,6 +188,22 @@ func TestFollowsAnAttachmentOfAnotherNamespace(t *testing.T) {
 	}
 }
 
+// unlinked takes away what the switch announces.
+func unlinked(w *world) { w.host.Status.HardwareDetails.NIC[1].LLDP = nil }
+
+// TestKnownLink: what a port is connected to may be known to Ironic alone, which reads the announcements itself.
+func TestKnownLink(t *testing.T) {
+	w := newWorld()
+	unlinked(w)
+	w.port.Link = map[string]any{"switch_id": "00:1b:21:aa:bb:cc", "port_id": "Eth1"}
+	if _, err := w.reconcile(t); err != nil || w.port.Extra["switchport"] == nil {
+		t.Errorf("%v, the port is %+v", err, w.port)
+	}
+	if c := verdictOn(w.host); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v", c)
+	}
+}
+
 // What Ironic is told of a port, once, and that it is told when the interface is gone.
 func TestPorts(t *testing.T) {
 	w := newWorld()
@@ -259,6 +275,14 @@ func TestProblems(t *testing.T) {
 				}
 			}
 		}, reason: "IronicRefused", message: `announces "leaf-4-1" as its ID, which is no MAC address: give its switchPort`},
+		"no announcement": {given: unlinked, reason: "IronicRefused", message: "The switch port of interface " + mac + " is not known: no switch announces it, so give its switchPort"},
+		"no announcement yet": {given: func(w *world) {
+			w.host.Status.HardwareDetails, w.host.Spec.NetworkInterfaces[0] = nil, metal3.NetworkInterface{MACAddress: mac, HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "tenant"}}
+		}, reason: "HardwareInspectionIncomplete", message: "is not known before the host was inspected: wait for that, or give its switchPort"},
+		"a port that boots by PXE": {given: func(w *world) { w.port.PXEEnabled = true }, reason: "IronicRefused", message: "boots by PXE (pxe_enabled), and its attachment has the mode trunk"},
+		"too many VLANs": {given: func(w *world) { // stored before there was validation
+			w.attachments["metal3/tenant"].Spec.AllowedVLANs = []string{"1-101"}
+		}, reason: "IronicRefused", message: "has 101 VLANs, more than 100"},
 		"refused": {given: func(w *world) {
 			w.refusal = ironic.NewAPIError("update port", 400, []byte(`{"error_message":"{\"faultstring\":\"no such switch\"}"}`), nil)
 		}, reason: "IronicRefused", message: "no such switch", retried: true},
@@ -271,6 +295,9 @@ func TestProblems(t *testing.T) {
 			test.given(w)
 			after, err := w.reconcile(t)
 			c := verdictOn(w.host)
+			if w.port.Extra["switchport"] != nil {
+				t.Errorf("Ironic refuses whatever the node is asked for with the switch port %v", w.port.Extra["switchport"])
+			}
 			if test.reason == "" && c != nil || test.reason != "" && (c == nil || c.Status != metav1.ConditionFalse || c.Reason != test.reason || !strings.Contains(c.Message, test.message)) {
 				t.Errorf("condition %+v, want the reason %q and %q", c, test.reason, test.message)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -17,8 +16,12 @@ type problem struct{ reason, message string }
 
 func (p *problem) Error() string { return p.message }
 
-// port is how a port is to be configured in Ironic. What is nil is left as it is, or, of switchport, removed.
-type port struct{ switchport, link map[string]any }
+// port is how a port is to be configured in Ironic. A nil link is left as it is, and so is a nil switchport that is kept.
+// Otherwise, a nil switchport is removed.
+type port struct {
+	switchport, link map[string]any
+	kept             bool
+}
 
 // macOf returns the MAC address of an interface, in lower case. An interface that is given by its name has
 // the one that the inspection has found.
@@ -45,34 +48,13 @@ func macOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface) (string, er
 // switchportOf returns an attachment in the form of a port's extra/switchport.
 func switchportOf(spec *metal3.HostNetworkAttachmentSpec) map[string]any {
 	switchport := map[string]any{"mode": string(spec.Mode), "native_vlan": spec.NativeVLAN}
-	if vlans := expand(spec.AllowedVLANs); len(vlans) > 0 {
+	if vlans := spec.VLANs(); len(vlans) > 0 {
 		switchport["allowed_vlans"] = vlans
 	}
 	if spec.MTU != nil {
 		switchport["mtu"] = *spec.MTU
 	}
 	return switchport
-}
-
-// expand returns the VLANs of a list of numbers and ranges, which validation has checked, each once.
-func expand(entries []string) []int {
-	var vlans []int
-	for _, entry := range entries {
-		from, to, isRange := strings.Cut(entry, "-")
-		first, err := strconv.Atoi(from)
-		last := first
-		if isRange && err == nil {
-			last, err = strconv.Atoi(to)
-		}
-		if err != nil {
-			continue // stored before there was validation
-		}
-		for vlan := first; vlan <= last && vlan <= 4094; vlan++ {
-			vlans = append(vlans, vlan)
-		}
-	}
-	slices.Sort(vlans)
-	return slices.Compact(vlans)
 }
 
 // switchID is what Ironic accepts as the switch_id of a link: a MAC address, or the datapath ID of an OpenFlow switch.
@@ -104,6 +86,37 @@ func linkOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface, mac string
 	return nil, nil
 }
 
+// admitted returns what Ironic can be told of a port, and a *problem if that is less than what is wanted. Ironic accepts
+// a switchport on a port that is connected to nothing. From then on, its network interface refuses to clean, deploy or
+// service the node, and to change the port.
+func admitted(host *metal3.BareMetalHost, present *ironic.SwitchPort, wanted port) (port, error) {
+	if wanted.switchport == nil {
+		return wanted, nil
+	}
+	vlans, _ := wanted.switchport["allowed_vlans"].([]int)
+	why := problem{reason: metal3.IronicRefusedReason}
+	switch mode := wanted.switchport["mode"]; {
+	case len(vlans) > metal3.MaxAllowedVLANs:
+		why.message = fmt.Sprintf("The attachment of interface %s has %d VLANs, more than %d", present.Address, len(vlans), metal3.MaxAllowedVLANs)
+	case present.PXEEnabled && mode != string(metal3.SwitchPortAccess):
+		why.message = fmt.Sprintf("The interface %s boots by PXE (pxe_enabled), and its attachment has the mode %s: Ironic permits the mode access only", present.Address, mode)
+	case wanted.link != nil, isConnected(present.Link):
+		return wanted, nil
+	case host.Status.HardwareDetails == nil:
+		why = problem{metal3.InspectionIncompleteReason, fmt.Sprintf("The switch port of interface %s is not known before the host was inspected: wait for that, or give its switchPort", present.Address)}
+	default:
+		why.message = fmt.Sprintf("The switch port of interface %s is not known: no switch announces it, so give its switchPort", present.Address)
+	}
+	wanted.switchport, wanted.kept = nil, true
+	return wanted, &why
+}
+
+func isConnected(link map[string]any) bool {
+	switchID, _ := link["switch_id"].(string)
+	portID, _ := link["port_id"].(string)
+	return switchID != "" && portID != ""
+}
+
 // switchportKey in the extra of a port is what ironic-networking configures the switch port by.
 const switchportKey = "switchport"
 
@@ -115,6 +128,7 @@ func patchesOf(present *ironic.SwitchPort, wanted port) []ironic.Patch {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/local_link_connection", Value: wanted.link})
 	}
 	switch has := present.Extra[switchportKey]; {
+	case wanted.kept:
 	case wanted.switchport == nil && has != nil:
 		patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/extra/" + switchportKey})
 	case wanted.switchport != nil && !isSame(has, wanted.switchport):
