@@ -3,6 +3,7 @@ package networkswitch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,21 @@ enable_secret=enable
 	} {
 		if diff := cmp.Diff(test.want, section(test.device, test.given, "/etc/keys")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestUnwritable: what Ironic's networking service would read otherwise, or not at all, with all other switches. Passwords may be odd
+// otherwise.
+func TestUnwritable(t *testing.T) {
+	const space, quotes = "begins or ends with a space", "is in quotes"
+	for value, want := range map[string]string{
+		"p4%xQ": "has a '%'", "%": "has a '%'", "a%%b": "", "a\nb": "has a line break", "a\xffb": "is not UTF-8", " a": space, "a\t": space, "a\u00a0": space, "a\x1f": space,
+		`"a"`: quotes, "'a'": quotes, `"`: quotes, `"a`: "", `a"`: "", `"a'`: "", "": "", "a;b#c=d:e$f[g]": "", "#a": "", "a b": "", "ä": "",
+	} {
+		found, err := credentialsIn("s", data("username", "admin", "ssh-privatekey", "key", "admin-password", value))
+		if got := fmt.Sprint(err); want == "" && (err != nil || found.adminPassword != value) || want != "" && !strings.Contains(got, "credentials secret s: key 'admin-password' "+want) {
+			t.Errorf("%q: %v, want %q", value, err, want)
 		}
 	}
 }
@@ -164,13 +180,14 @@ func TestConfigure(t *testing.T) {
 			newSwitch("i", mac, nil),
 			newSwitch("j", mac, nil),
 			newSwitch("k", mac, nil),
+			newSwitch("l", mac, func(s *metal3.BareMetalSwitchSpec) { s.Address = "fe80::1%eth0" }),
 		},
 		refused: "k",
 		secrets: map[string]map[string][]byte{
 			"a": data("username", "admin", "password", "secret"), "d": data("password", "secret"), "e": data("username", "admin", "password", "secret"),
 			"f": data("username", "admin", "ssh-privatekey", "-----BEGIN"), "g": data("username", "admin", "password", "secret"),
 			"h": data("username", "admin", "password", "secret"), "i": data("username", "admin"), "j": data("username", "admin", "password", "a\n[switch:x]"),
-			"k":       data("username", "admin", "password", "secret"),
+			"k": data("username", "admin", "password", "secret"), "l": data("username", "admin", "password", "secret"),
 			"configs": data("other", "is removed"), "keys": data("old.key", "is removed"),
 		},
 	}
@@ -189,6 +206,7 @@ func TestConfigure(t *testing.T) {
 		"i": "False CredentialError: credentials secret i missing 'password' or 'ssh-privatekey' key",
 		"k": `False CredentialError: secrets "k" is forbidden: denied by a policy`,
 		"j": "False CredentialError: credentials secret j: key 'password' has a line break, which cannot be written to the configuration",
+		"l": "False ConfigurationError: spec.address has a '%', which cannot be written to the configuration",
 	}
 	if diff := cmp.Diff(want, conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
@@ -201,7 +219,7 @@ func TestConfigure(t *testing.T) {
 	if diff := cmp.Diff(data("00-1b-21-aa-bb-dd.key", "-----BEGIN"), w.secrets["keys"]); diff != "" {
 		t.Errorf("private keys (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"BareMetalSwitch a of a", "BareMetalSwitch f of f", "BareMetalSwitch h of h"}, w.owned); diff != "" {
+	if diff := cmp.Diff([]string{"BareMetalSwitch a of a", "BareMetalSwitch f of f", "BareMetalSwitch h of h", "BareMetalSwitch l of l"}, w.owned); diff != "" {
 		t.Errorf("owned Secrets (-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,27 +46,45 @@ func credentialsIn(name string, data map[string][]byte) (credentials, error) {
 		return c, fmt.Errorf("credentials secret %s missing '%s' or '%s' key", name, passwordKey, privateKeyKey)
 	}
 	for _, key := range []string{usernameKey, passwordKey, adminPasswordKey} {
-		if breaksLine(string(data[key])) {
-			return c, fmt.Errorf("credentials secret %s: key '%s' has a line break, which cannot be written to the configuration", name, key)
+		if wrong := unwritable(string(data[key])); wrong != "" {
+			return c, fmt.Errorf("credentials secret %s: key '%s' %s, which cannot be written to the configuration", name, key, wrong)
 		}
 	}
 	return c, nil
 }
 
-// checkSpec returns why a switch cannot be written to the configuration, in which a line break would
-// begin another setting.
+// checkSpec returns why a switch cannot be written to the configuration.
 func checkSpec(spec *metal3.BareMetalSwitchSpec) error {
 	for _, field := range []struct{ name, value string }{
 		{"address", spec.Address}, {"macAddress", spec.MACAddress}, {"deviceType", spec.DeviceType}, {"driver", string(spec.Driver)},
 	} {
-		if breaksLine(field.value) {
-			return fmt.Errorf("spec.%s has a line break, which cannot be written to the configuration", field.name)
+		if wrong := unwritable(field.value); wrong != "" {
+			return fmt.Errorf("spec.%s %s, which cannot be written to the configuration", field.name, wrong)
 		}
 	}
 	return nil
 }
 
-func breaksLine(value string) bool { return strings.ContainsAny(value, "\r\n\x00") }
+// unwritable returns what of a value Ironic's networking service would not read as it is, or an empty text. A line break
+// would begin another setting. The service copies the values by way of Python's configparser, which fails for the whole
+// file where a "%" is not followed by another one. It leaves both, so that it cannot be escaped. oslo.config takes off
+// spaces and quotes, and fails for the whole file where something is not UTF-8.
+func unwritable(value string) string {
+	isSpace := func(r rune) bool { return unicode.IsSpace(r) || '\x1c' <= r && r <= '\x1f' } // as for Python
+	switch {
+	case strings.ContainsAny(value, "\r\n\x00"):
+		return "has a line break"
+	case !utf8.ValidString(value):
+		return "is not UTF-8"
+	case strings.Contains(strings.ReplaceAll(value, "%%", ""), "%"):
+		return "has a '%'"
+	case strings.TrimFunc(value, isSpace) != value:
+		return "begins or ends with a space"
+	case value != "" && strings.Contains(`"'`, value[:1]) && value[0] == value[len(value)-1]:
+		return "is in quotes"
+	}
+	return ""
+}
 
 // section returns the part of the configuration about one switch. A private key is in a file of the
 // other Secret, which Ironic's networking service finds in the directory keyDir.
