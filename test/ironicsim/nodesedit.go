@@ -39,6 +39,9 @@ func (s *Sim) createNode(body map[string]any) (*node, error) {
 			return nil, badRequest("Unable to apply the requested parent_node '%s'. Requested value was invalid.", parent)
 		}
 	}
+	if err := checkChassis(body); err != nil {
+		return nil, err
+	}
 	n := newNode()
 	n.UUID = newUUID()
 	n.ProvisionState = fsm.Enroll

@@ -95,8 +95,8 @@ func (s *Sim) checkPatchAllowed(c *call, n *node, ops []patchOp) error {
 
 // patched applies a patch to a copy of the node.
 func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
-	doc := map[string]any{"uuid": n.UUID}
-	for _, p := range nodeSchema {
+	doc := map[string]any{"uuid": n.UUID, "chassis_uuid": nil}
+	for _, p := range nodePatchSchema {
 		f := fieldByName[p.name]
 		if f == nil || f.wire {
 			continue
@@ -116,11 +116,14 @@ func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
 	if err := applyPatch(doc, ops); err != nil {
 		return nil, err
 	}
-	if _, err := checkSchema("patch", doc, nodeSchema, "driver"); err != nil {
+	if _, err := checkSchema("patch", doc, nodePatchSchema, "driver"); err != nil {
+		return nil, err
+	}
+	if err := checkChassis(doc); err != nil {
 		return nil, err
 	}
 	changed := *n
-	for _, p := range nodeSchema {
+	for _, p := range nodePatchSchema {
 		f := fieldByName[p.name]
 		if f == nil || f.wire {
 			continue
@@ -141,10 +144,42 @@ func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
 	return &changed, nil
 }
 
+// checkChassis refuses every chassis of a node: there are none.
+func checkChassis(doc map[string]any) error {
+	if id, _ := doc["chassis_uuid"].(string); id != "" {
+		return badRequest("Chassis %s could not be found.", id)
+	}
+	return nil
+}
+
+// checkProtection returns why a node cannot be protected or retired as changed says. It forgets the reasons of what ends.
+func checkProtection(n, changed *node) error {
+	if n.Protected && !changed.Protected {
+		changed.protectedReason = ""
+	}
+	if n.Retired && !changed.Retired {
+		changed.retiredReason = ""
+	}
+	switch state := n.ProvisionState; {
+	case !n.Protected && changed.Protected && state != fsm.Active && state != fsm.Rescue:
+		return conflict("Node %s can only be made protected in provision states 'active' or 'rescue', the current state is '%s'", n.UUID, state)
+	case changed.protectedReason != n.protectedReason && changed.protectedReason != "" && !changed.Protected:
+		return badRequest("The protected_reason field can only be set when protected is True")
+	case !n.Retired && changed.Retired && state == fsm.Available:
+		return conflict("Node %s can not have 'retired' set in provision state 'available', the current state is '%s'", n.UUID, state)
+	case changed.retiredReason != n.retiredReason && changed.retiredReason != "" && !changed.Retired:
+		return badRequest("The retired_reason field can only be set when retired is True")
+	}
+	return nil
+}
+
 // updateNode is the conductor's update_node.
 func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error {
 	if n.Maintenance && !changed.Maintenance {
 		changed.MaintenanceReason, changed.Fault = "", ""
+	}
+	if err := checkProtection(n, changed); err != nil {
+		return err
 	}
 	driverChanged := n.driver != changed.driver
 	for _, kind := range interfaceKinds {

@@ -24,20 +24,19 @@ var (
 	typeObject = []string{"object", "null"}
 )
 
-// nodeSchema is what POST /v1/nodes takes, and what a node must be after a PATCH, as
-// far as the server and its tests go.
+// nodeSchema is what POST /v1/nodes takes, as far as the server and its tests go.
 var nodeSchema = func() []property {
 	ps := []property{{name: "driver", types: []string{"string"}}}
-	for _, n := range []string{"automated_clean", "console_enabled", "disable_power_off", "maintenance", "secure_boot"} {
+	for _, n := range []string{"automated_clean", "console_enabled", "disable_power_off", "maintenance", "retired", "secure_boot"} {
 		ps = append(ps, property{name: n, types: typeBool, boolean: n != "secure_boot"})
 	}
-	for _, n := range []string{"instance_uuid", "uuid"} {
+	for _, n := range []string{"chassis_uuid", "instance_uuid", "uuid"} {
 		ps = append(ps, property{name: n, types: typeText, uuid: true})
 	}
 	for _, n := range []string{"driver_info", "extra", "instance_info", "properties", "network_data"} {
 		ps = append(ps, property{name: n, types: typeObject})
 	}
-	for _, n := range []string{"boot_mode", "conductor_group", "lessee", "name", "owner", "shard"} {
+	for _, n := range []string{"boot_mode", "conductor_group", "lessee", "name", "owner", "retired_reason", "shard"} {
 		ps = append(ps, property{name: n, types: typeText})
 	}
 	for _, kind := range interfaceKinds {
@@ -48,6 +47,10 @@ var nodeSchema = func() []property {
 		property{name: "parent_node", types: typeText, maxLength: 36},
 		property{name: "resource_class", types: typeText, maxLength: 80})
 }()
+
+// nodePatchSchema is what a node must be after a PATCH.
+var nodePatchSchema = append(slices.Clip(nodeSchema),
+	property{name: "protected", types: typeBool, boolean: true}, property{name: "protected_reason", types: typeText})
 
 // checkSchema validates an object against properties and turns what stands for a
 // boolean into one. Its messages are those of Python's jsonschema.
