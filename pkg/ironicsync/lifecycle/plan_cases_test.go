@@ -43,7 +43,9 @@ func answeredAt(t time.Time) func(*ironic.Node) { return func(n *ironic.Node) { 
 func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
 
 func rebootedFor(key string) func(*metal3.BareMetalHost) {
-	return func(h *metal3.BareMetalHost) { h.Status.Record.Rebooted = map[string]string{metal3.RebootAnnotationPrefix + key: ""} }
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Record.Rebooted = map[string]string{metal3.RebootAnnotationPrefix + key: ""}
+	}
 }
 
 func neverOff(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }

@@ -27,7 +27,9 @@ func TestNeverOffIsRebootedOncePerKey(t *testing.T) {
 			}
 		}
 		annotate := func(key, value string) {
-			w.update(func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+key, value) })
+			w.update(func(h *metal3.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+key, value)
+			})
 		}
 		annotate("fence", `{"mode":"hard"}`)
 		expect("one key", 1)
