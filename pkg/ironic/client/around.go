@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -23,16 +24,21 @@ const (
 	maxUnreadable = 32
 	// split is into how many parts a page is divided that cannot be read as a whole.
 	split = 8
-	// damagedFor is how long a node that Ironic could not show is left out without asking again: a poll each second would fill
-	// Ironic's log.
-	damagedFor = 20 * time.Second
+	// damagedFor is how long a node that Ironic could not show is left out of lists without asking again: a poll each second would
+	// fill Ironic's log, and each sweep, which are 25 seconds apart, would search for it anew.
+	damagedFor = time.Minute
 )
 
 // damaged are the nodes that Ironic could not show a moment ago, by UUID.
 type damaged struct {
 	mu    sync.Mutex
 	nodes map[string]damagedNode
+	// pages are those that had such nodes on them, and until when they are not asked for as a whole.
+	pages map[damagedPage]time.Time
 }
+
+// damagedPage is a page of a LIST, by what it begins after.
+type damagedPage struct{ op, marker string }
 
 type damagedNode struct {
 	reason string
@@ -48,6 +54,35 @@ func (d *damaged) add(id, reason string, now time.Time) {
 	}
 	maps.DeleteFunc(d.nodes, func(_ string, n damagedNode) bool { return !now.Before(n.until) })
 	d.nodes[id] = damagedNode{reason, now.Add(damagedFor)}
+}
+
+// forget notes that Ironic shows a node.
+func (d *damaged) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.nodes, id)
+}
+
+// addPage notes whether there are nodes on a page that Ironic could not show.
+func (d *damaged) addPage(l listing, marker string, has bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pages == nil {
+		d.pages = map[damagedPage]time.Time{}
+	}
+	maps.DeleteFunc(d.pages, func(_ damagedPage, until time.Time) bool { return !now.Before(until) })
+	if page := (damagedPage{l.op, marker}); has {
+		d.pages[page] = now.Add(damagedFor)
+	} else {
+		delete(d.pages, page)
+	}
+}
+
+// isOnPage reports whether such nodes were on a page a moment ago.
+func (d *damaged) isOnPage(l listing, marker string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return now.Before(d.pages[damagedPage{l.op, marker}])
 }
 
 // reason returns why Ironic could not show a node; empty if it is to be asked.
@@ -67,9 +102,17 @@ func mayBeOfOneNode(err error) bool {
 	return isTooLong(err) || ironic.IsInternal(err) || ironic.IsNotIronic(err)
 }
 
-// readAround reads a page that Ironic cannot answer as a whole, for the cause, without the nodes that it cannot show. The page
-// may be somewhat longer, or shorter, than the limit.
+// errNotAround says that a page cannot be read around the nodes that were damaged a moment ago.
+var errNotAround = errors.New("ironic: the page has to be asked for as a whole")
+
+// readAround reads a page that Ironic cannot answer as a whole, for the cause, without the nodes that it cannot show. It has no
+// cause if the page was not asked for, because it had such nodes a moment ago. The page may be somewhat longer, or shorter, than
+// the limit.
 func (c *Client) readAround(ctx context.Context, l listing, marker string, limit int, cause error) (nodePage, error) {
+	failed := cause != nil
+	if !failed {
+		cause = errNotAround
+	}
 	known, err := c.identify(ctx, l, marker, min(limit+maxUnreadable, listPage), cause)
 	if err != nil {
 		return nodePage{}, err
@@ -78,7 +121,7 @@ func (c *Client) readAround(ctx context.Context, l listing, marker string, limit
 	if known.more { // the page has to end with a marker for the next
 		around.end = max(around.end-maxUnreadable, 1)
 	}
-	if around.untilDamaged() == around.end {
+	if failed && around.untilDamaged() == around.end {
 		around.divide(min(limit, around.end))
 	}
 	for around.next < around.end || !around.isMarker && around.next < len(known.Nodes) {
@@ -90,6 +133,7 @@ func (c *Client) readAround(ctx context.Context, l listing, marker string, limit
 	if more && !around.isMarker {
 		return nodePage{}, cause
 	}
+	c.damaged.addPage(l, marker, around.unreadable > 0, c.clock.Now())
 	return nodePage{Nodes: around.nodes, more: more, answeredAt: known.answeredAt}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/component-base/metrics/legacyregistry"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -133,30 +134,118 @@ func TestUnreadableChanges(t *testing.T) {
 	}
 }
 
-// TestDamagedNodeIsRemembered: a node that Ironic could not show is left out of the lists that follow at the price of a few requests, and
-// asked for again a while later.
+// TestDamagedNodeIsRemembered: a node that Ironic could not show is left out of the lists that follow at the price of a few requests,
+// none of which fails, and asked for again a while later.
 func TestDamagedNodeIsRemembered(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	served := damagedFleet(1000, "", 3)
 	c := newFake(t, newestMinor, served.ServeHTTP).client(func(cfg *Config) { cfg.Clock = now })
+	lists := map[string]func() ([]ironic.Node, error){
+		"all": func() ([]ironic.Node, error) { return c.ListNodes(t.Context()) },
+		"changed": func() ([]ironic.Node, error) {
+			changes, err := c.ChangedSince(t.Context(), *served.nodes[4].UpdatedAt, 0)
+			if err != nil {
+				return nil, err
+			}
+			return changes.Nodes, nil
+		},
+	}
+	read := func(name string, unreadable bool) {
+		t.Helper()
+		nodes, err := lists[name]()
+		if err != nil || len(nodes) < 5 || isUnreadable(nodes[3]) != unreadable {
+			t.Fatalf("%s: %d nodes, %v", name, len(nodes), err)
+		}
+	}
+	read("all", true)
+	read("changed", true)
+	for range 3 { // sweeps are 25 seconds apart
+		for name := range lists {
+			served.pages, served.gets, served.failed = 0, 0, 0
+			read(name, true)
+			if served.gets > 1 || served.pages > 4 || served.failed > 0 {
+				t.Errorf("%s: %d requests for single nodes and %d for lists, of which %d fail", name, served.gets, served.pages, served.failed)
+			}
+		}
+		now.Step(damagedFor / 3)
+	}
+	served.damaged = nil
+	for range 2 { // the second time, the page is read as a whole
+		for name := range lists {
+			served.pages, served.gets = 0, 0
+			read(name, false)
+		}
+	}
+	if served.pages > 2 || served.gets > 0 {
+		t.Errorf("%d requests for lists after it can be read again", served.pages)
+	}
+}
+
+// TestRepairedNodeIsListed: as soon as a damaged node could be read, it is in lists again.
+func TestRepairedNodeIsListed(t *testing.T) {
+	served := damagedFleet(100, "", 3)
+	c := newFake(t, newestMinor, served.ServeHTTP).client()
 	if _, err := c.ListNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		served.pages, served.gets = 0, 0
-		changes, err := c.ChangedSince(t.Context(), *served.nodes[4].UpdatedAt, 0)
-		if err != nil || len(changes.Nodes) != 5 || changes.Nodes[3].Unreadable == "" {
-			t.Fatalf("%+v, %v", changes, err)
-		}
-		if served.gets > 1 || served.pages > 5 {
-			t.Errorf("%d requests for single nodes and %d for lists", served.gets, served.pages)
-		}
-	}
 	served.damaged = nil
-	now.Step(damagedFor)
+	if _, err := c.GetNode(t.Context(), served.nodes[3].UUID); err != nil {
+		t.Fatal(err)
+	}
 	if nodes, err := c.ListNodes(t.Context()); err != nil || slices.ContainsFunc(nodes, isUnreadable) {
 		t.Errorf("it can be read again: %v", err)
 	}
+}
+
+// TestDamagedNodeIsNoOutage: what fails because of one node neither counts as a failure of Ironic, nor makes the client ask for the
+// version again.
+func TestDamagedNodeIsNoOutage(t *testing.T) {
+	served := damagedFleet(100, "", 3)
+	f := newFake(t, newestMinor, served.ServeHTTP)
+	c := f.client(func(cfg *Config) { cfg.Name = "damaged" })
+	defer ForgetMetrics("damaged")
+	c.ListNodes(t.Context())                      //nolint:errcheck // Counted.
+	c.GetNode(t.Context(), served.nodes[3].UUID)  //nolint:errcheck // Counted.
+	c.ChangedSince(t.Context(), time.Time{}, 100) //nolint:errcheck // Counted.
+	if served.failed == 0 {
+		t.Error("nothing failed")
+	}
+	if asked := f.versionRequests(); asked != 1 {
+		t.Errorf("asked for the version %d times", asked)
+	}
+	if counted := failures(t, "damaged"); counted != 0 {
+		t.Errorf("%v requests count as failures of Ironic", counted)
+	}
+	served.damaged = map[string]bool{}
+	for _, node := range served.nodes {
+		served.damaged[node.UUID] = true
+	}
+	c.ListNodes(t.Context()) //nolint:errcheck // Counted.
+	if counted := failures(t, "damaged"); counted == 0 {
+		t.Error("a list that fails as a whole does not count")
+	}
+}
+
+// failures returns how many requests count as failures of the Ironic.
+func failures(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "metal3_ironic_request_errors_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "ironic" && label.GetValue() == name {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
 }
 
 // TestIronicFails: if it is not about some nodes, a list fails, after a few requests.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -95,6 +96,9 @@ type request struct {
 	// featuresOnly asks for nothing but the negotiated features.
 	featuresOnly *ironic.Features
 }
+
+// isOfNodes reports whether the request reads nodes, or what Ironic has of one.
+func (r *request) isOfNodes() bool { return r.class == reads && strings.HasPrefix(r.path, "nodes") }
 
 // do sends a request in one of the slots, with authentication, negotiation and
 // retries.

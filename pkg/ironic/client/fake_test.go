@@ -105,6 +105,14 @@ func (f *fakeIronic) requests() []seenRequest {
 	return below
 }
 
+// versionRequests returns how often the version was asked for.
+func (f *fakeIronic) versionRequests() int {
+	below := len(f.requests())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.seen) - below
+}
+
 func (f *fakeIronic) last() seenRequest {
 	f.t.Helper()
 	all := f.requests()

@@ -113,17 +113,25 @@ func pageOf(query url.Values, features ironic.Features, marker string, limit int
 // How long some texts of a node are is decided by its tenant: a BMC can answer with an error of any length, and the network data of
 // the ramdisk are a Secret. The nodes of all others must be read all the same, and so they must if Ironic cannot show one.
 func (c *Client) readPage(ctx context.Context, l listing, marker string, limit int) (page nodePage, asked int, err error) {
+	if c.damaged.isOnPage(l, marker, c.clock.Now()) {
+		if page, err := c.readAround(ctx, l, marker, limit, nil); err == nil {
+			return page, limit, nil
+		}
+		c.damaged.addPage(l, marker, false, c.clock.Now())
+	}
 	for {
 		page, err = c.list(ctx, l, "", marker, limit)
-		switch {
-		case isTooLong(err) && limit > 1:
+		if isTooLong(err) && limit > 1 {
 			limit = max(limit/10, 1)
-		case mayBeOfOneNode(err):
-			page, err = c.readAround(ctx, l, marker, limit, err)
-			return page, limit, err
-		default:
-			return page, limit, err
+			continue
 		}
+		if mayBeOfOneNode(err) {
+			page, err = c.readAround(ctx, l, marker, limit, err)
+		}
+		if mayBeOfOneNode(err) { // it is not
+			c.noteOutage(ctx, l.op, err)
+		}
+		return page, limit, err
 	}
 }
 

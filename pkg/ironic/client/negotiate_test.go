@@ -173,6 +173,29 @@ func TestNegotiatesAgainAfterOutage(t *testing.T) {
 	}
 }
 
+// TestTimeoutForgetsNothing: after a read that an Ironic was too busy for, the next one takes one request, and not two.
+func TestTimeoutForgetsNothing(t *testing.T) {
+	released := make(chan struct{})
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) {
+		<-released
+		w.Write([]byte("{}")) //nolint:errcheck // The client notices.
+	})
+	c := f.client()
+	if _, err := c.Features(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetNode(within(t, 50*time.Millisecond), "a"); !ironic.IsTimeout(err) {
+		t.Fatalf("got %v", err)
+	}
+	close(released)
+	if _, err := c.GetNode(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if asked := f.versionRequests(); asked != 1 {
+		t.Errorf("asked for the version %d times", asked)
+	}
+}
+
 func at(s string) *time.Time {
 	parsed, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -65,6 +65,7 @@ func (c *Client) getNode(ctx context.Context, idOrName string, query func(ironic
 	if err != nil {
 		return nil, err
 	}
+	c.damaged.forget(node.UUID)
 	return &node.Node, nil
 }
 

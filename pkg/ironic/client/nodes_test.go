@@ -31,6 +31,8 @@ type fleet struct {
 	damaged map[string]bool
 	column  string
 	gets    int
+	// failed counts the answers that are no success.
+	failed int
 }
 
 func (f *fleet) get(w http.ResponseWriter, id string) {
@@ -40,6 +42,7 @@ func (f *fleet) get(w http.ResponseWriter, id string) {
 	case i < 0:
 		answer(http.StatusNotFound, fault("Node "+id+" could not be found."))(w, nil)
 	case f.damaged[id]:
+		f.failed++
 		cannotRead(w)
 	default:
 		json.NewEncoder(w).Encode(f.nodes[i]) //nolint:errcheck // The client notices.
@@ -105,6 +108,7 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if f.damaged[marker] {
+			f.failed++
 			cannotRead(w)
 			return
 		}
@@ -118,6 +122,7 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := nodes[from:min(from+limit, len(nodes))]
 	shown, ok := f.show(page, q)
 	if !ok {
+		f.failed++
 		cannotRead(w)
 		return
 	}

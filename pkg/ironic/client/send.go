@@ -42,8 +42,10 @@ func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceCli
 	case r.class.waitsForTenant() && (ironic.IsTimeout(err) || ironic.IsInternal(err)):
 		// It is what the request waited for that has not answered, and not Ironic.
 		requestErrors.WithLabelValues(c.name, r.op, classOf(err)).Inc()
+	case r.isOfNodes() && mayBeOfOneNode(err):
+		// Whether it is about one node is known when the others were read, or not; see readPage.
 	case ironic.IsUnavailable(err):
-		c.noteOutage(caller, r, err)
+		c.noteOutage(caller, r.op, err)
 	}
 	klog.FromContext(caller).V(5).Info("Ironic request", "operation", r.op, "method", r.method, "path", r.path, "code", code, "took", took, "decidedAt", r.fence.ResourceVersion)
 	return sc, err
@@ -51,9 +53,12 @@ func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceCli
 
 // noteOutage counts a request that Ironic as a whole has not served, and forgets what may be different when
 // it is there again.
-func (c *Client) noteOutage(ctx context.Context, r request, err error) {
+func (c *Client) noteOutage(ctx context.Context, op string, err error) {
 	class := classOf(err)
-	requestErrors.WithLabelValues(c.name, r.op, class).Inc()
+	requestErrors.WithLabelValues(c.name, op, class).Inc()
+	if class == ironic.ClassTimeout {
+		return // A busy Ironic is the same afterwards, and has no time to be asked for its version before each read.
+	}
 	// Whatever answers next may be another release.
 	c.features.Store(nil)
 	if class == "tls" {
