@@ -143,7 +143,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apiserver.InstallIronicGroup(made, ironicregistry.Storage(func() []ironicregistry.NamedNodes { return []ironicregistry.NamedNodes{{Nodes: s.ironic.client}} }, s.hosts, instances, oneIronic{s.ironic.client}, "metal3-system", nil)); err != nil {
+	if err := apiserver.InstallIronicGroup(made, ironicregistry.Storage(t.Context(), func() []ironicregistry.NamedNodes { return []ironicregistry.NamedNodes{{Nodes: s.ironic.client}} }, s.hosts, instances, oneIronic{s.ironic.client}, "metal3-system", nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

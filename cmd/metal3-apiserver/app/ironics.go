@@ -63,6 +63,8 @@ func (unusableNodes) err() error {
 	return &ironic.UnavailableError{Op: "list nodes", Reason: "the server cannot use it; its conditions say why"}
 }
 
+func (n unusableNodes) GetNode(context.Context, string) (*ironic.Node, error) { return nil, n.err() }
+
 func (n unusableNodes) ListNodes(context.Context) ([]ironic.Node, error) { return nil, n.err() }
 
 func (n unusableNodes) ListPorts(context.Context, ironic.PortFilter) ([]ironic.Port, error) {

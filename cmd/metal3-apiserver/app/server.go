@@ -84,7 +84,7 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 	if err := apiserver.InstallAPIGroup(generic, storage); err != nil {
 		return nil, err
 	}
-	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)); err != nil {
+	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(readCtx, nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)); err != nil {
 		return nil, err
 	}
 	leader := &reconcile.LeaderStatus{}

@@ -30,8 +30,9 @@ type Hosts interface {
 
 // candidates is the storage of the nodes that no host has.
 type candidates struct {
-	ironics func() []NamedNodes
-	hosts   Hosts
+	ironics  func() []NamedNodes
+	listings *listings
+	hosts    Hosts
 }
 
 var (
@@ -50,7 +51,7 @@ func (*candidates) GetSingularName() string { return "candidate" }
 // List returns the candidates of all Ironics, sorted by name. An Ironic that cannot be asked is a warning, as long as there is
 // another one. There are no pages: Ironic is asked for all of its nodes in any case.
 func (c *candidates) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	all, away, err := c.read(ctx)
+	all, away, err := c.read(ctx, c.list)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (c *candidates) List(ctx context.Context, options *metainternalversion.List
 // Get returns a candidate. A node that a host has is not found. If several Ironics have a node with the UUID, it is the one
 // that comes first in a list. As long as an Ironic cannot be asked, it is not known whether it has the node.
 func (c *candidates) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	all, away, err := c.read(ctx)
+	all, away, err := c.read(ctx, func(ctx context.Context, in NamedNodes) (answer, error) { return getOne(ctx, in, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +92,22 @@ func (c *candidates) Get(ctx context.Context, name string, _ *metav1.GetOptions)
 	return nil, apierrors.NewNotFound(api.Resource("candidates"), name)
 }
 
-// read asks all Ironics, and returns the candidates together with why some of the Ironics could not be asked. If that is so
+// list returns what the Ironic has, as it was at a moment after the call.
+func (c *candidates) list(ctx context.Context, in NamedNodes) (answer, error) {
+	next := c.listings.JoinOne(in)
+	select {
+	case <-next.Done():
+		return next.Result()
+	case <-ctx.Done():
+		return answer{}, ironic.NewUnavailableError("list nodes", ctx.Err(), readTimeout)
+	}
+}
+
+// read asks all Ironics with ask, and returns the candidates together with why some of the Ironics could not be asked. If that is so
 // for all of them, it is an error. The hosts are read after the nodes, so that a node that a new host has just made is not
 // taken for one without a host.
-func (c *candidates) read(ctx context.Context) ([]api.Candidate, []awayError, error) {
-	answers, away := askAll(ctx, c.ironics())
+func (c *candidates) read(ctx context.Context, ask func(context.Context, NamedNodes) (answer, error)) ([]api.Candidate, []awayError, error) {
+	answers, away := askAll(ctx, c.ironics(), ask)
 	if len(away) > 0 && len(answers) == 0 {
 		return nil, nil, unavailable(away)
 	}

@@ -3,10 +3,13 @@ package ironic
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,11 +27,41 @@ type fakeIronic struct {
 	nodes []ironic.Node
 	ports []ironic.Port
 	err   error
+	// lists counts the requests for all nodes or all ports.
+	lists atomic.Int32
+	// slow, if it is not nil, has to be closed before a list ends.
+	slow chan struct{}
 }
 
-func (f *fakeIronic) ListNodes(context.Context) ([]ironic.Node, error) { return f.nodes, f.err }
-func (f *fakeIronic) ListPorts(context.Context, ironic.PortFilter) ([]ironic.Port, error) {
-	return f.ports, f.err
+func (f *fakeIronic) GetNode(_ context.Context, idOrName string) (*ironic.Node, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	i := slices.IndexFunc(f.nodes, func(n ironic.Node) bool { return n.UUID == idOrName || n.Name == idOrName })
+	switch {
+	case i < 0:
+		return nil, &ironic.APIError{Status: http.StatusNotFound, Op: "get node " + idOrName}
+	case f.nodes[i].Unreadable != "":
+		return nil, &ironic.APIError{Status: http.StatusInternalServerError, Op: "get node " + idOrName}
+	}
+	node := f.nodes[i]
+	return &node, nil
+}
+
+func (f *fakeIronic) ListNodes(context.Context) ([]ironic.Node, error) {
+	f.lists.Add(1)
+	nodes := slices.Clone(f.nodes)
+	if f.slow != nil {
+		<-f.slow
+	}
+	return nodes, f.err
+}
+
+func (f *fakeIronic) ListPorts(_ context.Context, filter ironic.PortFilter) ([]ironic.Port, error) {
+	if filter == (ironic.PortFilter{}) {
+		f.lists.Add(1)
+	}
+	return slices.DeleteFunc(slices.Clone(f.ports), func(p ironic.Port) bool { return filter.Node != "" && p.NodeUUID != filter.Node }), f.err
 }
 
 type fakeHosts []metal3.BareMetalHost
@@ -38,12 +71,12 @@ func (f fakeHosts) List(context.Context, metav1.ListOptions) (*metal3.BareMetalH
 }
 
 // storage is that of candidates of the Ironic of the server's flags.
-func storage(nodes *fakeIronic, hosts ...metal3.BareMetalHost) *candidates {
-	return storageOf([]NamedNodes{{Nodes: nodes}}, hosts...)
+func storage(t *testing.T, nodes *fakeIronic, hosts ...metal3.BareMetalHost) *candidates {
+	return storageOf(t, []NamedNodes{{Nodes: nodes}}, hosts...)
 }
 
-func storageOf(ironics []NamedNodes, hosts ...metal3.BareMetalHost) *candidates {
-	return &candidates{func() []NamedNodes { return ironics }, fakeHosts(hosts)}
+func storageOf(t *testing.T, ironics []NamedNodes, hosts ...metal3.BareMetalHost) *candidates {
+	return &candidates{func() []NamedNodes { return ironics }, newListings(t.Context()), fakeHosts(hosts)}
 }
 
 func TestNodesThatHostsHaveAreNoCandidates(t *testing.T) {
@@ -55,7 +88,7 @@ func TestNodesThatHostsHaveAreNoCandidates(t *testing.T) {
 		}
 		return h
 	}
-	c := storage(&fakeIronic{nodes: []ironic.Node{
+	c := storage(t, &fakeIronic{nodes: []ironic.Node{
 		{UUID: "b", Name: "spare"}, {UUID: "a"}, {UUID: "recorded"}, {UUID: "live"}, {UUID: "named", Name: "metal3~by-name"}, {UUID: "other", Name: "other~by-name"},
 	}}, hostOf("h-0", "recorded", ""), hostOf("h-1", "", "live"), hostOf("by-name", "", ""))
 	list, err := c.List(t.Context(), nil)
@@ -75,7 +108,7 @@ func TestNodesThatHostsHaveAreNoCandidates(t *testing.T) {
 }
 
 func TestWhatACandidateShows(t *testing.T) {
-	c := storage(&fakeIronic{
+	c := storage(t, &fakeIronic{
 		nodes: []ironic.Node{{
 			UUID: "a", Name: "rack7-u12", Driver: "redfish", ProvisionState: ironic.Active, PowerState: ironic.PowerOn, InstanceUUID: "i",
 			Address: ironic.Address{RedfishAddress: "https://admin:secret@192.0.2.1", RedfishSystem: "/redfish/v1/Systems/1"},
@@ -101,8 +134,55 @@ func TestWhatACandidateShows(t *testing.T) {
 	}
 }
 
+// TestListsAreShared: however many list candidates, an Ironic lists its nodes once at a time, and nobody gets an older answer than the
+// request.
+func TestListsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &fakeIronic{nodes: []ironic.Node{{UUID: "a"}}, slow: make(chan struct{})}
+		c := storage(t, in)
+		var readers sync.WaitGroup
+		read := func(want int) {
+			readers.Go(func() {
+				list, err := c.List(t.Context(), nil)
+				if err != nil || len(list.(*api.CandidateList).Items) != want {
+					t.Errorf("got %+v, %v; want %d", list, err, want)
+				}
+			})
+		}
+		read(1)
+		synctest.Wait()
+		in.nodes = append(in.nodes, ironic.Node{UUID: "b"})
+		for range 20 {
+			read(2)
+		}
+		synctest.Wait()
+		close(in.slow)
+		readers.Wait()
+		if lists := in.lists.Load(); lists != 4 {
+			t.Errorf("%d lists of nodes and ports, want 2 of each", lists)
+		}
+	})
+}
+
+// TestGetReadsOneNode: a GET does not list anything. A node's name is no candidate's.
+func TestGetReadsOneNode(t *testing.T) {
+	in := &fakeIronic{nodes: []ironic.Node{{UUID: "a", Name: "spare"}, {UUID: "b"}}}
+	c := storage(t, in)
+	if got, err := c.Get(t.Context(), "a", nil); err != nil || got.(*api.Candidate).Status.NodeName != "spare" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, name := range []string{"spare", "c"} {
+		if _, err := c.Get(t.Context(), name, nil); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if lists := in.lists.Load(); lists > 0 {
+		t.Errorf("%d lists", lists)
+	}
+}
+
 func TestSelectors(t *testing.T) {
-	c := storage(&fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b"}}})
+	c := storage(t, &fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b"}}})
 	list, err := c.List(t.Context(), &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "b")})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +193,7 @@ func TestSelectors(t *testing.T) {
 }
 
 func TestIronicAway(t *testing.T) {
-	c := storage(&fakeIronic{err: errors.New("connection refused")})
+	c := storage(t, &fakeIronic{err: errors.New("connection refused")})
 	if _, err := c.List(t.Context(), nil); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("list: %v", err)
 	}
@@ -144,7 +224,7 @@ func namesIn(t *testing.T, c *candidates) (names, warned []string) {
 func TestCandidatesOfSeveralIronics(t *testing.T) {
 	host := metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "h-0"}}
 	host.Status.Provisioning.ID, host.Status.Record.Ironic = "same", "room-b"
-	c := storageOf([]NamedNodes{
+	c := storageOf(t, []NamedNodes{
 		{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "same"}, {UUID: "b"}, {UUID: "named", Name: "metal3~h-0"}}}},
 		{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "same", Name: "metal3~h-0"}, {UUID: "a"}, {UUID: "b"}}}, Name: "room-b"},
 	}, host)
@@ -167,7 +247,7 @@ func TestCandidatesOfSeveralIronics(t *testing.T) {
 
 func TestOneOfSeveralIronicsAway(t *testing.T) {
 	away := &fakeIronic{err: &ironic.UnavailableError{Op: "list nodes of http://192.0.2.1:6385", Reason: "connection refused"}}
-	c := storageOf([]NamedNodes{{Nodes: away, Name: "room-b"}, {Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}}}, Name: "room-c"}})
+	c := storageOf(t, []NamedNodes{{Nodes: away, Name: "room-b"}, {Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}}}, Name: "room-c"}})
 	names, warned := namesIn(t, c)
 	if diff := cmp.Diff([]string{"room-c/a"}, names); diff != "" {
 		t.Error(diff)
@@ -182,7 +262,7 @@ func TestOneOfSeveralIronicsAway(t *testing.T) {
 	if _, err := c.Get(t.Context(), "b", nil); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "room-b") {
 		t.Errorf("of a node that the Ironic that is away may have: %v", err)
 	}
-	c = storageOf([]NamedNodes{{Nodes: away}, {Nodes: away, Name: "room-b"}})
+	c = storageOf(t, []NamedNodes{{Nodes: away}, {Nodes: away, Name: "room-b"}})
 	if _, err := c.List(t.Context(), nil); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "room-b") {
 		t.Errorf("none answers: %v", err)
 	}
@@ -203,7 +283,7 @@ func (w *waiting) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 func TestIronicsAreAskedAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	all.Add(2)
-	c := storageOf([]NamedNodes{{Nodes: &waiting{others: &all}}, {Nodes: &waiting{others: &all}, Name: "room-b"}})
+	c := storageOf(t, []NamedNodes{{Nodes: &waiting{others: &all}}, {Nodes: &waiting{others: &all}, Name: "room-b"}})
 	if _, err := c.List(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
@@ -211,7 +291,7 @@ func TestIronicsAreAskedAtTheSameTime(t *testing.T) {
 
 // TestNodeThatIronicCannotShow: it is no candidate, and not the reason that the others are none.
 func TestNodeThatIronicCannotShow(t *testing.T) {
-	c := storageOf([]NamedNodes{{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b", Unreadable: "HTTP 500"}, {UUID: "c"}}}}})
+	c := storageOf(t, []NamedNodes{{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b", Unreadable: "HTTP 500"}, {UUID: "c"}}}}})
 	names, warned := namesIn(t, c)
 	if diff := cmp.Diff([]string{"/a", "/c"}, names); diff != "" {
 		t.Error(diff)

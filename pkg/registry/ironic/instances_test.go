@@ -50,7 +50,7 @@ func serve(t *testing.T, hosts ...metal3.BareMetalHost) *served {
 	}
 	storetest.Use(t, stored.Store)
 	s := &served{stored: kind.Objects[*api.IronicInstance](stored), known: fakeInstances{}, mayGet: []string{"metal3-system/room-b"}}
-	s.instances = Storage(func() []NamedNodes { return nil }, fakeHosts(hosts), stored, s.known, "metal3-system", authorizer.AuthorizerFunc(s.authorize))["ironicinstances"].(*instances)
+	s.instances = Storage(t.Context(), func() []NamedNodes { return nil }, fakeHosts(hosts), stored, s.known, "metal3-system", authorizer.AuthorizerFunc(s.authorize))["ironicinstances"].(*instances)
 	return s
 }
 

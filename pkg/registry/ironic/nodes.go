@@ -3,18 +3,23 @@ package ironic
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/flight"
 )
 
-// Nodes lists what an Ironic has.
+// Nodes reads what an Ironic has. It has to be comparable.
 type Nodes interface {
+	// GetNode returns the node of a UUID, or of a name.
+	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 	// ListNodes returns all nodes. Those that the Ironic cannot show are Unreadable.
 	ListNodes(ctx context.Context) ([]ironic.Node, error)
 	// ListPorts returns the ports that match.
@@ -58,16 +63,16 @@ func unavailable(away []awayError) error {
 	return apierrors.NewServiceUnavailable(strings.Join(reasons, "; "))
 }
 
-// answer is what an Ironic has answered.
+// answer is what an Ironic has answered. Several readers may share it.
 type answer struct {
 	name  string // of the IronicInstance
 	nodes []ironic.Node
 	ports []ironic.Port
 }
 
-// askAll asks all Ironics at the same time. It returns what those have answered that could be asked, in their order, and why
+// askAll asks all Ironics at the same time, each with ask. It returns what those have answered that could be asked, in their order, and why
 // the others could not, or not about all of their nodes.
-func askAll(ctx context.Context, ironics []NamedNodes) (answers []answer, away []awayError) {
+func askAll(ctx context.Context, ironics []NamedNodes, ask func(context.Context, NamedNodes) (answer, error)) (answers []answer, away []awayError) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	all, errs := make([]answer, len(ironics)), make([]error, len(ironics))
@@ -92,11 +97,42 @@ func askAll(ctx context.Context, ironics []NamedNodes) (answers []answer, away [
 	return answers, away
 }
 
-func ask(ctx context.Context, in NamedNodes) (answer, error) {
+// listings are what readers of all nodes wait for, one at a time of each Ironic: thousands of nodes and their ports take long.
+type listings = flight.Group[NamedNodes, answer]
+
+// newListings returns listings that are cancelled when ctx ends.
+func newListings(ctx context.Context) *listings {
+	return flight.NewGroup(ctx, flight.Config[NamedNodes, answer]{
+		Clock: clock.RealClock{}, ObserveOne: listAll, AllIsCheaper: func(int) bool { return false }, MaxOnes: math.MaxInt, OneTimeout: readTimeout,
+	})
+}
+
+// listAll lists all nodes and ports of an Ironic.
+func listAll(ctx context.Context, in NamedNodes) (answer, error) {
 	nodes, err := in.ListNodes(ctx)
 	if err != nil {
 		return answer{}, err
 	}
 	ports, err := in.ListPorts(ctx, ironic.PortFilter{})
 	return answer{in.Name, nodes, ports}, err
+}
+
+// getOne reads one node of an Ironic, if it has the node, and its ports.
+func getOne(ctx context.Context, in NamedNodes, uuid string) (answer, error) {
+	none := answer{name: in.Name}
+	node, err := in.GetNode(ctx, uuid)
+	if err == nil && node.UUID != uuid {
+		return none, nil // it is the name of that node
+	}
+	var ports []ironic.Port
+	if err == nil {
+		ports, err = in.ListPorts(ctx, ironic.PortFilter{Node: uuid})
+	}
+	switch {
+	case ironic.IsNotFound(err), ironic.IsBadRequest(err): // the latter is for what cannot be a UUID or a name
+		return none, nil
+	case err != nil:
+		return none, err
+	}
+	return answer{in.Name, []ironic.Node{*node}, ports}, nil
 }
