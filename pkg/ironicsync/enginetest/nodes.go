@@ -30,6 +30,8 @@ type Nodes struct {
 	// Held, when not nil, holds back the requests that arrive from now on.
 	Held chan struct{}
 	Err  error
+	// BulkErr is why all nodes cannot be listed, while everything else is answered.
+	BulkErr error
 	// Inventory is what GetInventory answers; nil is a 404.
 	Inventory    *ironic.Inventory
 	InventoryErr error
@@ -145,11 +147,12 @@ func (f *Nodes) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 		nodes[i].UpdatedAt = nil // Ironic has no such field in a field list
 		f.hide(&nodes[i])
 	}
+	refusal := f.BulkErr
 	f.Mu.Unlock()
 	if err := f.Wait(ctx, f.Bulk); err != nil {
 		return nil, err
 	}
-	return nodes, nil
+	return nodes, refusal
 }
 
 // hide leaves of an unreadable node what Ironic shows all the same. f.Mu is held.

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -103,9 +104,19 @@ func changedAt(node *ironic.Node, changes *ironic.Changes, answered time.Time) t
 
 // sweep reads all nodes and records what they say about each host.
 func (r *Refresher) sweep() error {
+	began := r.clock.Now()
+	err := r.sweepSince(began)
+	took := r.clock.Since(began)
+	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
+		took = math.MaxInt64
+	}
+	r.sweepTook.Store(int64(took))
+	return err
+}
+
+func (r *Refresher) sweepSince(began time.Time) error {
 	ctx, cancel := context.WithTimeout(r.ctx, sweepTimeout)
 	defer cancel()
-	began := r.clock.Now()
 	// The hosts are read before Ironic is asked, as in ObserveHost.
 	if err := r.learnHosts(ctx); err != nil {
 		return err

@@ -122,6 +122,9 @@ type Refresher struct {
 	ctx     context.Context // ends with the server; observations outlive the reader that started them
 	flights *flight.Group[types.NamespacedName, *metal3.BareMetalHost]
 	sweeps  sync.WaitGroup // for which no reader waits, in the background
+	// sweepTook is how long the latest sweep took, in nanoseconds, which is very long if it failed; singleTook is that of the latest
+	// observation of a single host that did not fail.
+	sweepTook, singleTook atomic.Int64
 
 	mu sync.Mutex
 	// seen reports when the latest observation of a single host began, if that is later than seenAll.
@@ -249,8 +252,15 @@ func (r *Refresher) patience() time.Duration { return r.wait * 4 / 5 }
 // of n hosts. A GET of one node takes Ironic about 4.5 ms, and a list about 0.15 ms for each
 // node, so a GET costs as much as thirty nodes of a list. The factor is sixty because when n
 // readers are waiting, about as many more are likely to arrive.
+//
+// A reader who has just missed a sweep waits for that one, for others to gather, and for the next. If that
+// takes longer than readers can wait, a sweep has to be quicker, too, than so many single requests.
 func (r *Refresher) bulkIsCheaper(n int) bool {
-	return n > maxSingles+r.index.CountHosts()/60
+	if n <= maxSingles+r.index.CountHosts()/60 {
+		return false
+	}
+	sweep, singles := time.Duration(r.sweepTook.Load()), time.Duration(n)*time.Duration(r.singleTook.Load())/maxSingles
+	return sweep <= r.patience()/3 || sweep <= min(singles, r.patience())
 }
 
 // observeOne observes a single host for its readers. The host is nil if it does not exist.
@@ -260,6 +270,7 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 	if err != nil {
 		return nil, IgnoreNotFound(err)
 	}
+	r.singleTook.Store(int64(r.clock.Since(began)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen[key] = began

@@ -219,6 +219,37 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
+// TestManyReadersOfASlowList: if a list of all nodes fails, or takes longer than readers of single hosts may wait, these are served one
+// by one, however many they are.
+func TestManyReadersOfASlowList(t *testing.T) {
+	const hosts = 200
+	for name, ironicIs := range map[string]func(*enginetest.Nodes){
+		"slow":    func(n *enginetest.Nodes) { n.Bulk = func() time.Duration { return 1500 * time.Millisecond } },
+		"failing": func(n *enginetest.Nodes) { n.BulkErr = &ironic.APIError{Status: 500, Op: "list nodes"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, hosts, func(t *testing.T, b *bench) {
+				b.nodes.Single = func() time.Duration { return 5 * time.Millisecond }
+				ironicIs(b.nodes)
+				_ = b.RefreshAll(t.Context())
+				var readers sync.WaitGroup
+				for i := range hosts {
+					readers.Go(func() {
+						for range 5 {
+							asked := time.Now()
+							err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i))
+							if took := time.Since(asked); err != nil || took > time.Second {
+								t.Errorf("a read took %s: %v", took, err)
+							}
+						}
+					})
+				}
+				readers.Wait()
+			})
+		})
+	}
+}
+
 // TestErrorIsShared: all who joined an observation learn why it failed, and the
 // price is one request.
 func TestErrorIsShared(t *testing.T) {

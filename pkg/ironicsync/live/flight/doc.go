@@ -26,14 +26,15 @@
 //
 //   - A flight of one key waits while another flight of that key is under way, and while
 //     Config.MaxOnes flights of single keys are. Each of those is cancelled after Config.OneTimeout,
-//     so that one that hangs delays later readers only by that much.
+//     so that one that hangs delays later readers only by that much. Otherwise, they begin in the order
+//     of arrival.
 //   - A flight of all keys waits while another one is under way that is not overdue. A flight becomes
 //     overdue, and the next one begins beside it, when it has lasted for Config.Patience. It is not
 //     cancelled, because then an observation that is merely slow would never be completed. At most
 //     Config.MaxAlls flights of all keys are under way, overdue or not.
 //   - When so many flights of single keys are waiting that one observation of all keys is cheaper
-//     (Config.AllIsCheaper), such an observation serves all of them, and the waiting flight of all
-//     keys if there is one. After it, waiting flights are gathered for a while instead of being begun
+//     (Config.AllIsCheaper), and none of those is overdue, such an observation serves all of them, and
+//     the waiting flight of all keys if there is one. After it, waiting flights are gathered for a while instead of being begun
 //     one by one: for twice its duration, and at least Config.MinGatherTime, so that observations on
 //     behalf of readers of single keys take at most a third of the time; but not for so long that a
 //     reader who has waited since that observation began would run out of patience.

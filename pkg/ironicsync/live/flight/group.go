@@ -68,6 +68,7 @@ type Group[K comparable, V any] struct {
 
 	mu          sync.Mutex
 	waitingOnes map[K]*Flight[V] // flights of single keys that have not begun
+	order       []K              // of waitingOnes, as they came
 	waitingAll  *Flight[V]       // the flight of all keys that has not begun; may be nil
 	ones        map[K]bool       // single keys whose observation is under way
 	alls        []*Flight[V]     // flights of all keys that are under way
@@ -93,6 +94,7 @@ func (g *Group[K, V]) JoinOne(key K) *Flight[V] {
 	if f == nil {
 		f = newFlight[V]()
 		g.waitingOnes[key] = f
+		g.order = append(g.order, key)
 		g.dispatch()
 	}
 	return f
@@ -119,24 +121,25 @@ func (g *Group[K, V]) dispatch() {
 	if g.gathering {
 		return // endGathering dispatches
 	}
-	if g.config.AllIsCheaper(len(g.waitingOnes)) {
+	if !slices.ContainsFunc(g.alls, isOverdue) && g.config.AllIsCheaper(len(g.waitingOnes)) {
 		g.dispatchAll(true)
 		return
 	}
-	for key, f := range g.waitingOnes {
-		if len(g.ones) >= g.config.MaxOnes {
-			return
+	g.order = slices.DeleteFunc(g.order, func(key K) bool {
+		if len(g.ones) >= g.config.MaxOnes || g.ones[key] {
+			return false
 		}
-		if !g.ones[key] {
-			g.startOne(key, f)
-		}
-	}
+		g.startOne(key, g.waitingOnes[key])
+		return true
+	})
 }
+
+func isOverdue[V any](f *Flight[V]) bool { return f.overdue }
 
 // dispatchAll begins a flight of all keys unless one is under way. Those that are overdue do not
 // count, so that requests made before an outage do not delay the first reader after it. g.mu is held.
 func (g *Group[K, V]) dispatchAll(forOnes bool) {
-	isOnTime := func(f *Flight[V]) bool { return !f.overdue }
+	isOnTime := func(f *Flight[V]) bool { return !isOverdue(f) }
 	if len(g.alls) < g.config.MaxAlls && !slices.ContainsFunc(g.alls, isOnTime) {
 		g.startAll(forOnes)
 	}
@@ -165,7 +168,7 @@ func (g *Group[K, V]) startAll(forOnes bool) {
 	g.waitingAll = nil
 	var joined map[K]*Flight[V]
 	if forOnes {
-		joined, g.waitingOnes = g.waitingOnes, map[K]*Flight[V]{}
+		joined, g.waitingOnes, g.order = g.waitingOnes, map[K]*Flight[V]{}, nil
 		g.gathering = true
 	}
 	if f == nil {

@@ -353,6 +353,31 @@ func TestAllServesOnes(t *testing.T) {
 	}
 }
 
+// TestOnesBesideWhatIsOverdue: while an observation of all keys is overdue, readers of single keys, however many, do not wait for
+// another one, which would be overdue, too.
+func TestOnesBesideWhatIsOverdue(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *source, g *flight.Group[int, int], _ func()) {
+		s.one = func() time.Duration { return time.Millisecond }
+		s.all = func() time.Duration { return 5 * patience }
+		for key := range keys {
+			g.JoinOne(key)
+		}
+		time.Sleep(patience)
+		synctest.Wait()
+		began := time.Now()
+		var flights []*flight.Flight[int]
+		for key := range keys {
+			flights = append(flights, g.JoinOne(key))
+		}
+		for _, f := range flights {
+			<-f.Done()
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("%d readers waited %s", keys, waited)
+		}
+	})
+}
+
 // TestErrorIsShared by all readers of a flight; a reader of one key is not told what concerns another.
 func TestErrorIsShared(t *testing.T) {
 	for name, join := range joins {
