@@ -21,7 +21,9 @@ func TestFirmwareSettingsAreLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, cache)
 			body := `{"apiVersion":"metal3.io/v1alpha1","kind":"HostFirmwareSettings","metadata":{"name":"worker-0"},"spec":{"settings":{}}}`
-			s.do(t, "POST", settingsPath, body).into(t, 201, &metal3.HostFirmwareSettings{})
+			created := &metal3.HostFirmwareSettings{}
+			s.do(t, "POST", settingsPath, body).into(t, 201, created)
+			atCreated := "?resourceVersion=" + created.ResourceVersion
 			one := func(path string) func(t *testing.T) metal3.HostFirmwareSettings {
 				return func(t *testing.T) (read metal3.HostFirmwareSettings) {
 					s.do(t, "GET", path, "").into(t, http.StatusOK, &read)
@@ -42,7 +44,10 @@ func TestFirmwareSettingsAreLive(t *testing.T) {
 			for name, read := range map[string]func(t *testing.T) metal3.HostFirmwareSettings{
 				"get":                         one(settingsPath + "/worker-0"),
 				"get at any resourceVersion":  one(settingsPath + "/worker-0?resourceVersion=0"),
+				"get of the status":           one(settingsPath + "/worker-0/status"),
 				"list":                        list(settingsPath),
+				"list at a resourceVersion":   list(settingsPath + atCreated),
+				"list not older than":         list(settingsPath + atCreated + "&resourceVersionMatch=NotOlderThan"),
 				"list at any resourceVersion": list(settingsPath + "?resourceVersion=0"),
 				"list by name":                list(settingsPath + "?fieldSelector=metadata.name%3Dworker-0"),
 				"list of all namespaces":      list(groupPath + "/hostfirmwaresettings"),
@@ -60,8 +65,12 @@ func TestFirmwareSettingsAreLive(t *testing.T) {
 					}
 				})
 			}
+			exact := list(settingsPath + atCreated + "&resourceVersionMatch=Exact")(t)
+			if exact.ResourceVersion != created.ResourceVersion || len(exact.Status.Settings) > 0 {
+				t.Errorf("a list at exactly resourceVersion %s shows %+v", created.ResourceVersion, exact)
+			}
 			s.live.leave("Ironic is away")
-			for _, path := range []string{settingsPath + "/worker-0", settingsPath} {
+			for _, path := range []string{settingsPath + "/worker-0", settingsPath + "/worker-0/status", settingsPath} {
 				got := s.do(t, "GET", path, "")
 				if warning := got.header.Get("Warning"); got.code != http.StatusOK || !strings.Contains(warning, "Ironic is away") {
 					t.Errorf("%s: HTTP %d, warning %q", path, got.code, warning)
@@ -111,6 +120,10 @@ func TestFirmwareComponentsAreLive(t *testing.T) {
 	s.live.say("worker-0", "1.0")
 	if read(path+"/worker-0", one); version(one.Status.Components) != "1.0" {
 		t.Errorf("a GET shows version %s", version(one.Status.Components))
+	}
+	s.live.say("worker-0", "1.1")
+	if read(path+"/worker-0/status", one); version(one.Status.Components) != "1.1" {
+		t.Errorf("a GET of the status shows version %s", version(one.Status.Components))
 	}
 	s.live.say("worker-0", "2.0")
 	if read(path, list); len(list.Items) != 1 || version(list.Items[0].Status.Components) != "2.0" {

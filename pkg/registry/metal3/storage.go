@@ -12,6 +12,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
@@ -98,7 +99,11 @@ func (s *Stores) Storage(scheme *runtime.Scheme, deps Deps) map[string]rest.Stor
 		k.AuthorizeSecrets(deps.Authorizer)
 		k.AddTo(storage)
 	}
-	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], deps.Live)
-	storage[hostFirmwareComponents] = firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], deps.Live)
+	for resource, live := range map[string]*firmware.REST{
+		hostFirmwareSettings:   firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], deps.Live),
+		hostFirmwareComponents: firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], deps.Live),
+	} {
+		storage[resource], storage[resource+"/status"] = live, kind.NewStatusREST(live.REST, live)
+	}
 	return storage
 }

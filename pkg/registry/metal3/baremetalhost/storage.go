@@ -2,7 +2,6 @@ package baremetalhost
 
 import (
 	"context"
-	"strconv"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,11 +112,11 @@ func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 // List refreshes and returns hosts. A list at a certain earlier resourceVersion is served as
 // recorded.
 func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if isHistory(options) {
+	if kind.IsHistory(options) {
 		return r.Store.List(ctx, options)
 	}
 	countRead(ctx, "list", r.refresh(ctx, options))
-	options, err := r.atLatest(ctx, options)
+	options, err := kind.AtLatest(ctx, r.Store, options)
 	if err != nil {
 		return nil, err
 	}
@@ -154,42 +153,6 @@ func onlyName(options *metainternalversion.ListOptions) (string, bool) {
 		return "", false
 	}
 	return options.FieldSelector.RequiresExactMatch("metadata.name")
-}
-
-// isHistory reports whether a list has to be served at exactly the resourceVersion that it names:
-// because resourceVersionMatch says so, because it continues an earlier list, or because it has a
-// limit and a resourceVersion but no resourceVersionMatch, which means the same for compatibility
-// with older clients.
-func isHistory(options *metainternalversion.ListOptions) bool {
-	if options == nil {
-		return false
-	}
-	return options.Continue != "" ||
-		options.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
-		options.ResourceVersionMatch == "" && options.Limit > 0 && options.ResourceVersion != "" && options.ResourceVersion != "0"
-}
-
-// atLatest turns a list "at any version" or "not older than" an old version into one of the latest
-// version. Otherwise, it could be answered from a watch cache that has not yet seen what was just
-// recorded. A version that etcd has not reached yet is kept: the store handles that.
-func (r *REST) atLatest(ctx context.Context, options *metainternalversion.ListOptions) (*metainternalversion.ListOptions, error) {
-	if options == nil || options.ResourceVersion == "" {
-		return options, nil
-	}
-	asked, err := strconv.ParseUint(options.ResourceVersion, 10, 64)
-	if err != nil {
-		return options, nil // the store returns the error
-	}
-	current, err := r.Store.Storage.Storage.GetCurrentResourceVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if asked >= current {
-		return options, nil
-	}
-	latest := options.DeepCopy()
-	latest.ResourceVersion, latest.ResourceVersionMatch = "", ""
-	return latest, nil
 }
 
 // StatusREST serves baremetalhosts/status.

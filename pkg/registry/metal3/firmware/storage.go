@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Refresher brings what is recorded up to date with Ironic. After an error, what is recorded is
@@ -99,18 +100,17 @@ func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	return r.REST.Get(ctx, name, &metav1.GetOptions{})
 }
 
-// List refreshes and returns objects. A list at a certain earlier resourceVersion, or that
-// continues another one, is served as recorded.
+// List refreshes and returns objects. A list at a certain earlier resourceVersion is served as recorded.
 func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if options != nil && (options.Continue != "" || options.ResourceVersion != "" && options.ResourceVersion != "0") {
+	if kind.IsHistory(options) {
 		return r.REST.List(ctx, options)
 	}
 	r.refresh(ctx, options)
-	if options != nil && options.ResourceVersion == "0" {
-		options = options.DeepCopy() // the watch cache may not have seen yet what was just recorded
-		options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	options, err := kind.AtLatest(ctx, r.Store, options)
+	if err != nil {
+		return nil, err
 	}
-	return r.REST.List(ctx, options)
+	return store.ListLatest(ctx, r.Store, options)
 }
 
 // Watch refreshes the objects once. After that, whatever is recorded is an event.

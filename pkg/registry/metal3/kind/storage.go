@@ -80,53 +80,57 @@ func (r *REST) HasStatus() bool { return r.kind.HasStatus }
 func (r *REST) AddTo(storage map[string]rest.Storage) {
 	storage[r.kind.Resource] = r
 	if r.kind.HasStatus {
-		storage[r.kind.Resource+"/status"] = newStatusREST(r)
+		storage[r.kind.Resource+"/status"] = NewStatusREST(r, r)
 	}
 }
 
-// statusREST serves the status of a kind.
-type statusREST struct{ store *genericregistry.Store }
+// StatusREST serves the status of a kind.
+type StatusREST struct {
+	store  *genericregistry.Store
+	getter rest.Getter
+}
 
-func newStatusREST(r *REST) *statusREST {
+// NewStatusREST returns the status subresource of a kind, which is read with getter.
+func NewStatusREST(r *REST, getter rest.Getter) *StatusREST {
 	store := *r.Store // the copy shares the storage backend
 	s := statusStrategy{r.strategy}
 	store.UpdateStrategy, store.ResetFieldsStrategy = s, s
-	return &statusREST{&store}
+	return &StatusREST{&store, getter}
 }
 
 var (
-	_ rest.Patcher             = &statusREST{}
-	_ rest.ResetFieldsStrategy = &statusREST{}
-	_ rest.TableConvertor      = &statusREST{}
+	_ rest.Patcher             = &StatusREST{}
+	_ rest.ResetFieldsStrategy = &StatusREST{}
+	_ rest.TableConvertor      = &StatusREST{}
 )
 
 // New returns an empty object.
-func (r *statusREST) New() runtime.Object { return r.store.New() }
+func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
 // Destroy does nothing, because the storage backend is shared with the REST of the kind.
-func (r *statusREST) Destroy() {}
+func (r *StatusREST) Destroy() {}
 
 // Get returns the whole object.
-func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.getter.Get(ctx, name, options)
 }
 
 // Update writes only the status.
-func (r *statusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
 // GetResetFields returns the fields that a write of the status does not own.
-func (r *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }
 
 // ConvertToTable prints the same columns as for the object itself.
-func (r *statusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
+func (r *StatusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, tableOptions)
 }
 
 // Objects returns what r has recorded, for a controller of this server.
 func Objects[T store.Object](r *REST) *store.Objects[T] {
-	return store.NewObjects[T](r.Store, newStatusREST(r).store)
+	return store.NewObjects[T](r.Store, NewStatusREST(r, r).store)
 }
