@@ -3077,6 +3077,13 @@ func schema_pkg_apis_metal3_v1alpha1_Hold(ref common.ReferenceCallback) common.O
 							Format:      "",
 						},
 					},
+					"elsewhere": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host is held because of a node with its BMC in another Ironic of the server, which is, or may still be, there.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"reason", "message"},
 			},
@@ -7553,6 +7560,13 @@ func schema_pkg_apis_metal3_v1alpha1_Registration(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "Why the host could not be registered, or, if it was, which ports Ironic did not take.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"elsewhere": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether that is, or may still be, a node with the BMC in another Ironic of the server.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -23,7 +24,8 @@ func (r *registrations) reportUnlessSecretExists(ctx context.Context, task Task)
 			return Outcome{}, err
 		}
 	}
-	return Outcome{}, r.recorder.Report(ctx, task.Host, task.Step.Reason, task.Step.Message)
+	_, err := r.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) { lifecycle.Reported(h, task.Step) })
+	return Outcome{}, err
 }
 
 func (r *registrations) findNode(ctx context.Context, task Task) (Outcome, error) {

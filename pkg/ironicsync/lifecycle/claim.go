@@ -54,8 +54,9 @@ type Elsewhere struct {
 // Claim says whether a host's BMC, and its machine, are its own.
 type Claim struct {
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
-	// if this host had it first.
-	SameBMC string
+	// if this host had it first. SameBMCElsewhere is set if that is a node in another Ironic, which is, or may still be, there.
+	SameBMC          string
+	SameBMCElsewhere bool
 	// BMCRegistered is set if it is another host, for which Ironic has verified the BMC. Only one of two hosts has it, so that they cannot
 	// give way to each other.
 	BMCRegistered bool
@@ -91,10 +92,8 @@ type SameMachine struct {
 // to read other namespaces.
 func ClaimOf(host *metal3.BareMetalHost, rivals Rivals) Claim {
 	rival := rivalOf(host, rivals.SameBMC)
-	claim := Claim{
-		SameBMC: describeSameBMC(host, rival, rivals.OfSpec), BMCRegistered: rival != nil && hasVerifiedBMC(rival),
-		SameMachine: sameMachineAs(host, rivals.Alike),
-	}
+	claim := Claim{BMCRegistered: rival != nil && hasVerifiedBMC(rival), SameMachine: sameMachineAs(host, rivals.Alike)}
+	claim.SameBMC, claim.SameBMCElsewhere = describeSameBMC(host, rival, rivals.OfSpec)
 	if node := NodeOf(&host.Status); node != nil {
 		claim.OtherNodes = otherNodes(host, node, rivals.OfNode)
 	}
@@ -113,22 +112,22 @@ func rivalOf(host *metal3.BareMetalHost, sharing []*metal3.BareMetalHost) *metal
 }
 
 // describeSameBMC says which other host, or which node in Ironic that is no host's, has the BMC of host. It is empty if
-// nothing has, or if host had it first.
-func describeSameBMC(host, rival *metal3.BareMetalHost, known NodesWithBMC) string {
+// nothing has, or if host had it first. elsewhere is set if it is a node in another Ironic.
+func describeSameBMC(host, rival *metal3.BareMetalHost, known NodesWithBMC) (message string, elsewhere bool) {
 	key := BMCKey(host)
 	if key.IsZero() {
-		return ""
+		return "", false
 	}
 	const advice = ": correct spec.bmc.address, or delete one of them"
 	switch {
 	case rival == nil:
 	case rival.Namespace == host.Namespace:
-		return fmt.Sprintf("Host %q in this namespace has the same BMC%s", rival.Name, advice)
+		return fmt.Sprintf("Host %q in this namespace has the same BMC%s", rival.Name, advice), false
 	default:
-		return "A host in another namespace has the same BMC" + advice
+		return "A host in another namespace has the same BMC" + advice, false
 	}
 	if NodeOf(&host.Status) != nil && !IsEnrolling(host) {
-		return "" // it has its machine
+		return "", false // it has its machine
 	}
 	for _, node := range known.Nodes {
 		switch {
@@ -139,19 +138,17 @@ func describeSameBMC(host, rival *metal3.BareMetalHost, known NodesWithBMC) stri
 		case host.Status.Provisioning.ID == "" && (node.Name == "" || node.Name == host.Name):
 			continue // which the host takes over, if it may
 		}
-		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
+		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice), false
 	}
-	has := fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
-	had := fmt.Sprintf("A node in another Ironic of this server had the BMC %s. Whether it still has it is not known, because not all Ironics have been read since the server started: have them answer (kubectl get ironicinstances)", key)
 	switch told := host.Status.Record.Registration; {
 	case slices.ContainsFunc(known.Elsewhere.Nodes, hasVerified):
-		return has
-	case told == nil || told.Message != CutMessage(has) && told.Message != CutMessage(had) || !known.Elsewhere.Unread:
-		return ""
+		return fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice), true
+	case told == nil || !told.Elsewhere || !known.Elsewhere.Unread:
+		return "", false
 	case known.Elsewhere.Awaited:
-		return told.Message
+		return told.Message, true
 	}
-	return had
+	return fmt.Sprintf("A node in another Ironic of this server had the BMC %s. Whether it still has it is not known, because not all Ironics have been read since the server started: have them answer (kubectl get ironicinstances)", key), true
 }
 
 // hasVerified reports whether Ironic has verified the BMC for a node. Before, nothing is done with it.

@@ -200,20 +200,28 @@ func TestNodesWithOneBMC(t *testing.T) {
 func TestRefusedForANodeElsewhere(t *testing.T) {
 	host := &metal3.BareMetalHost{Spec: metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1"}}}
 	claim := func(elsewhere Elsewhere) string {
-		return ClaimOf(host, Rivals{OfSpec: NodesWithBMC{Elsewhere: elsewhere}}).SameBMC
+		claim := ClaimOf(host, Rivals{OfSpec: NodesWithBMC{Elsewhere: elsewhere}})
+		if claim.SameBMCElsewhere != (claim.SameBMC != "") {
+			t.Errorf("elsewhere: %v, for %q", claim.SameBMCElsewhere, claim.SameBMC)
+		}
+		return claim.SameBMC
 	}
 	away, expected := Elsewhere{Unread: true}, Elsewhere{Unread: true, Awaited: true}
 	has := claim(Elsewhere{Nodes: []ironic.Node{{ProvisionState: ironic.Active}}})
 	if has == "" || claim(away) != "" || claim(expected) != "" {
 		t.Fatalf("refused with %q; without a node there: %q, %q", has, claim(away), claim(expected))
 	}
-	host.Status.Record.Registration = &metal3.Registration{Message: has}
+	host.Status.Record.Registration = &metal3.Registration{Message: has, Elsewhere: true}
 	had := claim(away)
 	if had == "" || had == has || claim(expected) != has || claim(Elsewhere{}) != "" {
 		t.Errorf("refused before, and now, while it is away: %q; before it is read: %q; when it has no such node: %q", had, claim(expected), claim(Elsewhere{}))
 	}
-	host.Status.Record.Registration.Message = had // another leader
+	host.Status.Record.Registration.Message = "in the words of another version"
 	if claim(away) != had {
 		t.Errorf("with another leader: %q", claim(away))
+	}
+	host.Status.Record.Registration = &metal3.Registration{Message: has}
+	if claim(away) != "" {
+		t.Errorf("refused for another reason: %q", claim(away))
 	}
 }

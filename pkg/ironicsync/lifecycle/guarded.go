@@ -23,7 +23,7 @@ func guarded(s Situation, step Step) Step {
 	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
 	case !found.isOf(held):
-		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other}
+		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other, Elsewhere: found.elsewhere}
 	case isFencedAllTheSame(s, found):
 		return fence(s)
 	}
@@ -61,7 +61,7 @@ func (c *contradiction) leaves(step Step) Step {
 
 // isOf reports whether a contradiction is what is recorded of a host.
 func (c *contradiction) isOf(held *metal3.Hold) bool {
-	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message) && held.Other == c.other
+	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message) && held.Other == c.other && held.Elsewhere == c.elsewhere
 }
 
 // changesHoldOfPaused reports whether the hold of a paused host is to be changed: it ends with what it was about, and

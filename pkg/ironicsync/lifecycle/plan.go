@@ -118,10 +118,11 @@ type Step struct {
 	Retry bool
 	// Reason and Message are those of Report and Hold; Prepare, Service, AwaitImage and NoteResemblance have a Message only. That of
 	// Wait is what is waited for if it has nothing to do with the host, and if the host is to say so when it takes long. Other goes
-	// with Hold: the host that seems to be of the same machine. Secret is the name of a Secret that
-	// seems to be missing.
+	// with Hold: the host that seems to be of the same machine. Elsewhere goes with Hold and Report: they are about a node in another
+	// Ironic. Secret is the name of a Secret that seems to be missing.
 	Reason, Message, Secret string
 	Other                   types.UID
+	Elsewhere               bool
 }
 
 // WaitsForImageServer reports whether Ironic answers a request of the step only when it has looked for the user's image on its

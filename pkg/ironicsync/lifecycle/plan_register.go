@@ -71,7 +71,7 @@ func registrationObstacle(s Situation) (Step, bool) {
 	}
 	if s.SameBMC != "" {
 		step, failed := report(metal3.BMCInUseReason, s.SameBMC)
-		step.After = bmcInUsePause
+		step.After, step.Elsewhere = bmcInUsePause, s.SameBMCElsewhere
 		if step.Do == Wait && hasUselessNode(s) {
 			step = s.retryDetach(Step{Do: DeleteNode, Error: metal3.RegistrationError})
 		}

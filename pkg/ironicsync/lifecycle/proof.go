@@ -74,6 +74,8 @@ type contradiction struct {
 	foreign bool
 	// other is the host that seems to be of the same machine.
 	other types.UID
+	// elsewhere is set where a node in another Ironic has, or may have, the machine.
+	elsewhere bool
 }
 
 // contradictionOf returns what keeps the server from acting on the host's node; nil if

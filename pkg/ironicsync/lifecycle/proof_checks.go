@@ -106,12 +106,11 @@ func shared(s Situation) *contradiction {
 	if c := sameMachine(s); c != nil {
 		return c
 	}
-	elsewhere, unread := nodeElsewhere(s.node), maybeElsewhere(s.node)
 	switch held := s.Host.Status.Record.Hold; {
 	case s.OtherNodes.ExistElsewhere:
-		return elsewhere
-	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && (elsewhere.isOf(held) || unread.isOf(held)):
-		return unread
+		return nodeElsewhere(s.node)
+	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && held != nil && held.Elsewhere:
+		return maybeElsewhere(s.node)
 	}
 	return nil
 }
@@ -125,17 +124,15 @@ func sameMachine(s Situation) *contradiction {
 		", so somebody may use the machine through another BMC address. The machine is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
 }
 
-// The words of these two are compared with what is recorded of a host: other words would let a host go that is held.
-
 // nodeElsewhere is that another Ironic has a node with the BMC of node, and maybeElsewhere that it had one, and cannot be read.
 func nodeElsewhere(node *Node) *contradiction {
-	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+	return &contradiction{reason: metal3.BMCInUseReason, elsewhere: true, message: fmt.Sprintf(
 		"Another Ironic of this server has a node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete that node or correct its driver_info, or confirm node %s with the subresource takeover",
 		node.BMC, node.UUID)}
 }
 
 func maybeElsewhere(node *Node) *contradiction {
-	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+	return &contradiction{reason: metal3.BMCInUseReason, elsewhere: true, message: fmt.Sprintf(
 		"Another Ironic of this server had a node with the BMC at %q. Whether it still has it is not known, because not all Ironics have been read since the server started. The machine is not undeployed, cleaned, inspected or switched off. Have them answer (kubectl get ironicinstances), or confirm node %s with the subresource takeover",
 		node.BMC, node.UUID)}
 }

@@ -48,8 +48,7 @@ func TestHeld(t *testing.T) {
 		return func(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: reason, Message: "recorded earlier"}) }
 	}
 	heldForElsewhere := func(h *metal3.BareMetalHost) {
-		c := nodeElsewhere(RecordOf(nodeIn(ironic.Active)))
-		SetHold(h, Step{Reason: c.reason, Message: c.message})
+		SetHold(h, Step{Reason: metal3.BMCInUseReason, Message: "in the words of another version", Elsewhere: true})
 	}
 	maintained := func(reason string) func(*ironic.Node) {
 		return func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason }

@@ -24,6 +24,13 @@ func SetNotRegistered(host *metal3.BareMetalHost, reason, message string) {
 	host.Status.Record.Registration = newRegistration(host, reason, message)
 }
 
+// Reported records what a Report says.
+func Reported(host *metal3.BareMetalHost, step Step) {
+	SetNotRegistered(host, step.Reason, step.Message)
+	host.Status.Record.Registration.Elsewhere = step.Elsewhere
+	CountAgain(host, step.Message)
+}
+
 func newRegistration(host *metal3.BareMetalHost, reason, message string) *metal3.Registration {
 	return &metal3.Registration{Generation: host.Generation, Reason: reason, Message: CutMessage(message)}
 }
@@ -101,7 +108,7 @@ func SetHold(host *metal3.BareMetalHost, step Step) {
 		endHold(&host.Status.Record)
 		return
 	}
-	host.Status.Record.Hold = &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other}
+	host.Status.Record.Hold = &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other, Elsewhere: step.Elsewhere}
 }
 
 // endHold records that the machine is not left alone any more. What has kept the host from being registered before may be over by

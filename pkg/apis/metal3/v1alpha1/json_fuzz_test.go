@@ -3,6 +3,7 @@ package v1alpha1_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand"
 	"path/filepath"
@@ -24,10 +25,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// fieldsFuncs fill fields of any type.
+// fieldsFuncs fill fields of any type. Raw JSON has its names in order, as it has after YAML.
 func fieldsFuncs(serializer.CodecFactory) []any {
 	return []any{func(f *v1alpha1.Fields, c randfill.Continue) {
 		f.ByName = map[string]any{"text": "a", "number": c.Int63(), "isSet": c.Bool(), "list": []any{int64(1), nil}, "map": map[string]any{"a": 1.5}}
+	}, func(raw *runtime.RawExtension, c randfill.Continue) {
+		*raw = runtime.RawExtension{Raw: fmt.Appendf(nil, `{"list":[1,null],"number":%d,"text":%q}`, c.Uint32(), "é")}
 	}}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 5
+const RecordEpoch = 6
 
 // IsLater reports whether a later version of the server has written the record. This version decides nothing from it, and the
 // storage of hosts refuses to change it.
@@ -188,6 +188,10 @@ type Registration struct {
 	// Why the host could not be registered, or, if it was, which ports Ironic did not take.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// Whether that is, or may still be, a node with the BMC in another Ironic of the server.
+	// +optional
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Hold is why a host's machine is left alone.
@@ -201,6 +205,10 @@ type Hold struct {
 	// The UID of the host that seems to be of the same machine. Empty if the host is held for another reason.
 	// +optional
 	Other types.UID `json:"other,omitempty"`
+
+	// Whether the host is held because of a node with its BMC in another Ironic of the server, which is, or may still be, there.
+	// +optional
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // FailureCause is why a step failed, if that has nothing to do with what the step asked for.
