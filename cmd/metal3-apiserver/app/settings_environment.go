@@ -41,7 +41,7 @@ var flagVariables = map[string]string{
 // ignoredVariables are the environment variables of the Bare Metal Operator that have no effect
 // here, with the reason.
 var ignoredVariables = map[string]string{
-	"IRONIC_NAME":                   "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
+	"IRONIC_NAME":                   "the address of Ironic is not taken from an Ironic object: create an IronicInstance with ironicRef; or set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
 	"IRONIC_NAMESPACE":              "as for IRONIC_NAME",
 	"IRONIC_SKIP_CLIENT_SAN_VERIFY": "the names in a client certificate are verified by the server that it is presented to, which is Ironic",
 	"POD_NAMESPACE":                 "the Lease is in the namespace --leader-elect-resource-namespace",
