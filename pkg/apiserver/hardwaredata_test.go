@@ -118,10 +118,14 @@ func testDataTable(t *testing.T, s *server) {
 	}
 }
 
-// testDataWatch uses the generated client, as other controllers do.
+// testDataWatch uses the generated client, as other controllers do. Without a resourceVersion, a watch may begin with a later state.
 func testDataWatch(t *testing.T, s *server) {
 	client := s.clientset().Metal3V1alpha1().HardwareData(namespace)
-	w, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=watched"})
+	list, err := client.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=watched", ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
