@@ -13,6 +13,16 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
+// addTheirs has somebody create another node with the BMC of the host, which nothing manages.
+func (w *world) addTheirs() {
+	w.ironic.Change(func() {
+		now := time.Now()
+		w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
+		w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
+		w.ironic.edit("theirs", func(*ironic.Node) {})
+	})
+}
+
 // TestNewLeaderIsBlind: a host is held because Ironic has another node with its BMC. A new leader, which cannot
 // read which nodes there are yet, does not take that for the end of the other node.
 func TestNewLeaderIsBlind(t *testing.T) {
@@ -21,12 +31,7 @@ func TestNewLeaderIsBlind(t *testing.T) {
 		w.start(0)
 		defer func() { w.stop() }()
 		w.provisionedHost()
-		w.ironic.Change(func() {
-			now := time.Now()
-			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
-			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
-			w.ironic.edit("theirs", func(*ironic.Node) {})
-		})
+		w.addTheirs()
 		isHeld := func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.BMCInUseReason }
 		time.Sleep(5 * time.Second) // polls have read it
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
@@ -60,14 +65,11 @@ func TestHeldHostLeavesBMCAlone(t *testing.T) {
 		w.start(0)
 		defer func() { w.stop() }()
 		w.provisionedHost()
-		w.ironic.Change(func() {
-			now := time.Now()
-			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
-			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
-			w.ironic.edit("theirs", func(*ironic.Node) {})
-		})
+		w.addTheirs()
 		time.Sleep(5 * time.Second) // polls have read it
-		w.ironic.powerFails = "Failed to change power state to 'power on'. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401"
+		w.ironic.Change(func() {
+			w.ironic.powerFails = "Failed to change power state to 'power on'. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401"
+		})
 		before := w.ironic.count("power on")
 		w.editNode(func(n *ironic.Node) { n.PowerState = ironic.PowerOff })
 		w.after(20*time.Second, "held", func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.BMCInUseReason })

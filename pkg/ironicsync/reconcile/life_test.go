@@ -207,9 +207,10 @@ func TestGivenHardwareIsCorrected(t *testing.T) {
 		}
 		is := func(hostname string) func() bool {
 			return func() bool {
-				host, data := w.host(), w.hardware.data["metal3/worker-0"]
+				host := w.host()
+				data, err := w.hardware.Get(t.Context(), host.Namespace, host.Name)
 				return len(host.Annotations) == 0 && host.Status.HardwareDetails != nil && host.Status.HardwareDetails.Hostname == hostname &&
-					data != nil && data.Spec.HardwareDetails.Hostname == hostname
+					err == nil && data.Spec.HardwareDetails.Hostname == hostname
 			}
 		}
 		host := enrolled(0)
