@@ -86,7 +86,7 @@ func TestHungIronicWithManyReaders(t *testing.T) {
 		}
 		gets, lists := b.nodes.Asked()
 		t.Logf("%d reads of a hung Ironic: %d requests for one node, %d for all, at most %d at a time", n, gets, lists, b.nodes.Most)
-		if b.nodes.Most > 6 {
+		if b.nodes.Most > 4+3 { // as many of single hosts, and of all, as may be under way at a time
 			t.Errorf("%d requests hang at Ironic", b.nodes.Most)
 		}
 		b.nodes.Resume()

@@ -125,6 +125,9 @@ func (g *Group[K, V]) dispatch() {
 		g.dispatchAll(true)
 		return
 	}
+	if len(g.ones) >= g.config.MaxOnes {
+		return
+	}
 	g.order = slices.DeleteFunc(g.order, func(key K) bool {
 		if len(g.ones) >= g.config.MaxOnes || g.ones[key] {
 			return false
