@@ -159,7 +159,8 @@ func TestProtectedNode(t *testing.T) {
 			t.Errorf("after an hour it is %s", state)
 		}
 		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
-		w.after(time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
+		// After an hour of failures, the pause is up to 64 minutes long.
+		w.after(2*time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
 	})
 }
 
