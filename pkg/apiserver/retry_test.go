@@ -32,6 +32,8 @@ func TestRetry(t *testing.T) {
 	atOnce, ordered := was, was
 	atOnce.ErrorCount = 0
 	ordered.ErrorCount, ordered.Message = 0, "the host was already due to be tried again"
+	held := was
+	held.Message = "the host is held, see its condition Held; what is tried all the same is tried again in about 20 minutes at the latest"
 	tests := []struct {
 		name   string
 		body   string // {} by default
@@ -49,6 +51,7 @@ func TestRetry(t *testing.T) {
 		{name: "again", before: and(func(h *metal3.BareMetalHost) {
 			h.Status.ErrorCount, h.Status.ProvisioningFailCount, h.Status.Record.MachineErrors = 0, 0, 0
 		}), code: 201, status: ordered},
+		{name: "held", before: and(func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason} }), code: 201, status: held},
 		{name: "no error", code: 201, status: metal3.HostRetryStatus{Message: "there was nothing to retry: the host has no error"}},
 		{name: "no error any more", before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
 			h.Status.ErrorCount, h.Status.ProvisioningFailCount = 2, 1

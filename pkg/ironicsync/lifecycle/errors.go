@@ -117,11 +117,11 @@ func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *ho
 	return firstError(holdError(status), failureOf(status, host))
 }
 
-// BehindHold returns the status of a host that is held as if it were not: with the error that the hold hides, or none. A hold that
-// keeps nobody from registering the host or from switching it on hides what comes of that.
+// BehindHold returns the status of a host that is held, with the error that the hold hides, or none. Some holds permit that the host
+// is registered or switched on, and hide what comes of that.
 func BehindHold(host *metal3.BareMetalHost) *metal3.BareMetalHostStatus {
 	status := host.Status
-	status.Record.Hold, status.Record.Error = nil, nil
+	status.Record.Error = nil
 	if failed := failureOf(&status, host); failed != nil {
 		status.Record.Error = &failed.HostError
 	}

@@ -21,7 +21,8 @@ const maxBackoffExponent = 9
 const maxDoublings = 6
 
 // maxRefusedExponent makes the longest pause after a BMC has refused its user 2^4 minutes. The refusal may end without a change that this
-// server sees: the password was corrected at the BMC, or the directory answers again that all BMCs of a site ask.
+// server sees: the password was corrected at the BMC, or the directory answers again that all BMCs of a site ask. A host that is held
+// does not wait longer either, because its error count is not shown, and nobody can reset it.
 const maxRefusedExponent = 4
 
 // interruptedDelay is in place of the minute for what a restart of Ironic broke off.
@@ -91,7 +92,7 @@ type backoff struct {
 	// powerCut is what status.record.powerCut was when it was last seen, and powerCutSince since when it has been that.
 	powerCut      *metal3.PowerCut
 	powerCutSince time.Time
-	// heldTries is how many requests were sent for the host since it was held and what they are for last succeeded.
+	// heldTries is how many requests were sent for the host since it was held, or since nothing failed any more.
 	heldTries int
 }
 
@@ -175,7 +176,7 @@ func (b *backoff) hold(host *metal3.BareMetalHost, versions map[string]string, n
 	failed := status.Record.Error
 	if failed == nil || status.ErrorCount == 0 {
 		b.current = nil
-		return 0, failed != nil && host.Status.Record.Hold == nil
+		return 0, failed != nil && status.Record.Hold == nil
 	}
 	f := b.current
 	if f == nil || f.shown != *failed || f.count < status.ErrorCount {
@@ -257,7 +258,7 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 	case hasUpdatedFirmware(status):
 	case hasCause(status, metal3.Interrupted):
 		unit = interruptedDelay
-	case hasCause(status, metal3.BMCRefuses):
+	case hasCause(status, metal3.BMCRefuses), status.Record.Hold != nil:
 		longest = maxRefusedExponent
 	}
 	delay := unit << min(n, longest)

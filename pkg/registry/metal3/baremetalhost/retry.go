@@ -68,6 +68,8 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	switch {
 	case status.ErrorType == "":
 		previous.Message = "there was nothing to retry: the host has no error"
+	case status.Record.Hold != nil:
+		previous.Message = "the host is held, see its condition Held; what is tried all the same is tried again in about 20 minutes at the latest"
 	case counted:
 		previous.Message = "the host is tried again now, and its errors are counted from 0"
 	default:
