@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package app
 
 import (
@@ -8,9 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -25,22 +24,11 @@ var candidateResource = ironic.SchemeGroupVersion.WithResource("candidates")
 
 // listCandidates returns the nodes in Ironic that no host has.
 func (c *clients) listCandidates(ctx context.Context) ([]ironic.Candidate, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	list, err := c.dynamic.Resource(candidateResource).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, errors.New("the server does not show candidates: it is too old, or the APIService v1alpha1.ironic.metal3-apiserver.io is missing")
-	}
+	list, err := c.listIronicObjects(ctx, candidateResource)
 	if err != nil {
 		return nil, err
 	}
-	candidates := make([]ironic.Candidate, len(list.Items))
-	for i := range list.Items {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &candidates[i]); err != nil {
-			return nil, err
-		}
-	}
-	return candidates, nil
+	return itemsOf[ironic.Candidate](list)
 }
 
 func newCandidatesCommand(s *session) *cobra.Command {
@@ -60,28 +48,24 @@ metal3-candidates-reader.`,
 }
 
 func (s *session) candidates(ctx context.Context, print *genericclioptions.PrintFlags) error {
-	var printer printers.ResourcePrinter
-	if *print.OutputFormat != "" {
-		var err error
-		if printer, err = print.ToPrinter(); err != nil {
-			return err
-		}
+	printer, err := s.listPrinter(print)
+	if err != nil {
+		return err
 	}
 	c, _, err := s.connect()
 	if err != nil {
 		return err
 	}
-	candidates, err := c.listCandidates(ctx)
+	list, err := c.listIronicObjects(ctx, candidateResource)
 	if err != nil {
 		return err
 	}
 	if printer != nil {
-		for i := range candidates {
-			if err := printer.PrintObj(&candidates[i], s.objects(*print.OutputFormat)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printer(list)
+	}
+	candidates, err := itemsOf[ironic.Candidate](list)
+	if err != nil {
+		return err
 	}
 	if len(candidates) == 0 {
 		fmt.Fprintln(s.ErrOut, "Each node in Ironic has a host.")

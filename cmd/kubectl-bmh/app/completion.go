@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package app
 
 import (
@@ -140,12 +142,12 @@ func (s *session) instanceSelectors(ctx context.Context) (selectors []string) {
 	if err != nil {
 		return nil
 	}
-	instances, err := c.listInstances(ctx)
+	instances, err := c.listIronicObjects(ctx, instanceResource)
 	if err != nil {
 		return nil
 	}
-	for i := range instances {
-		selectors = append(selectors, "status.ironic.instance="+view.Clean(instances[i].Name))
+	for i := range instances.Items {
+		selectors = append(selectors, "status.ironic.instance="+view.Clean(instances.Items[i].GetName()))
 	}
 	return selectors
 }

@@ -1,17 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	ironic "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 
@@ -21,28 +19,6 @@ import (
 )
 
 var instanceResource = ironic.SchemeGroupVersion.WithResource("ironicinstances")
-
-// listInstances returns the Ironics beside that of the server's flags.
-func (c *clients) listInstances(ctx context.Context) ([]ironic.IronicInstance, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	list, err := c.dynamic.Resource(instanceResource).List(ctx, metav1.ListOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, errors.New("the server has no IronicInstances: it is too old, or the APIService v1alpha1.ironic.metal3-apiserver.io is missing")
-	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("IronicInstances are shown to administrators only, who have the cluster role metal3-ironics-editor: %w", err)
-	case err != nil:
-		return nil, err
-	}
-	instances := make([]ironic.IronicInstance, len(list.Items))
-	for i := range list.Items {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &instances[i]); err != nil {
-			return nil, err
-		}
-	}
-	return instances, nil
-}
 
 func newIronicsCommand(s *session) *cobra.Command {
 	print := newPrintFlags()
@@ -63,28 +39,27 @@ among them. It needs the cluster role metal3-ironics-editor.`,
 }
 
 func (s *session) ironics(ctx context.Context, print *genericclioptions.PrintFlags) error {
-	var printer printers.ResourcePrinter
-	if *print.OutputFormat != "" {
-		var err error
-		if printer, err = print.ToPrinter(); err != nil {
-			return err
-		}
+	printer, err := s.listPrinter(print)
+	if err != nil {
+		return err
 	}
 	c, _, err := s.connect()
 	if err != nil {
 		return err
 	}
-	instances, err := c.listInstances(ctx)
+	list, err := c.listIronicObjects(ctx, instanceResource)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("IronicInstances are shown to administrators only, who have the cluster role metal3-ironics-editor: %w", err)
+	}
 	if err != nil {
 		return err
 	}
 	if printer != nil {
-		for i := range instances {
-			if err := printer.PrintObj(&instances[i], s.objects(*print.OutputFormat)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printer(list)
+	}
+	instances, err := itemsOf[ironic.IronicInstance](list)
+	if err != nil {
+		return err
 	}
 	if len(instances) == 0 {
 		fmt.Fprintln(s.ErrOut, "There are no IronicInstances: all hosts are in the Ironic of the server's flags.")
