@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package artifacts tests the manifests in apiservice as kubectl renders them.
 package artifacts
 

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds metal3-apiserver as a later version would be, for TestUpgrade: records have the next epoch, and one more field.
 #   hack/build-later.sh PROGRAM
 # The work tree is not changed: the compiler reads the two changed files from an overlay.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the linters and gotestsum, in the versions of hack/tools/lint/go.mod,
 # into bin/lint/.
 set -euo pipefail

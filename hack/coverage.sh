@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Prints how many statements of pkg/ and cmd/ the unit tests run, for each package and in total:
 #   hack/coverage.sh [PROFILE]
 # A statement counts as covered if the tests of any package in pkg/ or cmd/ run it. Generated code

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Plants faults in the code, one at a time, and reports which of them the unit tests notice:
 #   hack/faults.sh [--nearby] [ID...]
 #   hack/faults.sh --check

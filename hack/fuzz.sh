@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs each fuzz target with random input for FUZZTIME (30s), four at a time, and prints
 # one line for each. If a target fails, its input is printed and stored in testdata/fuzz of
 # its package. Commit it with the fix: go test, and therefore make test, runs each target

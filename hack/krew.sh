@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the archives of kubectl bmh for all platforms, and the manifest with which krew installs
 # them, in bin/krew or in OUT. The same commit gives the same bytes. VERSION must be a version such as
 # v0.1.0, and URL the address of the folder to which the archives will be uploaded:

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs gofmt, the analyzers of hack/tools/lint (staticcheck's, go vet's, errorlint, bodyclose and exhaustive), depguard, which
-# checks the boundaries between the packages (.depguard.yaml), and misspell. All of them run even if one fails.
+# checks the boundaries between the packages (.depguard.yaml), and misspell, and looks for the licence in each file. All of
+# them run even if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/goflags.sh
@@ -17,6 +20,13 @@ echo "gofmt"
 unformatted=$(gofmt -l "${files[@]}")
 if [ -n "$unformatted" ]; then
 	printf 'not formatted, run gofmt -w:\n%s\n' "$unformatted"
+	status=1
+fi
+echo "licence headers"
+mapfile -t scripts < <(find hack artifacts test -name '*.sh')
+without=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${files[@]}" "${scripts[@]}" .ci/run || true)
+if [ -n "$without" ]; then
+	printf 'without the line "SPDX-License-Identifier: Apache-2.0":\n%s\n' "$without"
 	status=1
 fi
 echo "analyzers"

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Shows the progress of a build: reads the output of `go build -v`, counts the packages
 # and prints all other messages. NAME is what is being built.
 #   go build -v ... 2>&1 | hack/progress.sh NAME

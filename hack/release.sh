@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds a release into bin/release/VERSION, or into OUT, without a container engine and without a registry. docs/releases.md
 # says what it contains and how it is made:
 #   VERSION=v0.1.0 hack/release.sh

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs tests again and again on a busy machine, and prints how often each failed:
 #   hack/steady.sh N                N times make test
 #   hack/steady.sh N SUITE...       N times some suites of hack/suites.sh, or a tier

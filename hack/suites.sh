@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # The suites of tests, for hack/test.sh, which sources this file. A suite is a function of its name with _ for -; programs
 # says what it needs (provide in hack/test.sh). Race detector: in suites that say so, what the tests call is built with it,
 # and, for those that start a server, the server.

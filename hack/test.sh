@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs suites of tests (hack/suites.sh) and prints a summary at the end:
 #   hack/test.sh test|test-all   a tier
 #   hack/test.sh SUITE...        some suites, one after the other

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Generates the zz_generated files of pkg/apis and everything in pkg/generated. The
 # generators are tools in go.mod, so their versions and hashes are pinned like those of
 # the libraries. (kube_codegen.sh of k8s.io/code-generator runs the same generators, but

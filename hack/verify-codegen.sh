@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Fails if the generated code differs from what hack/update-codegen.sh generates. It works
 # on a copy and does not change the tree.
 set -euo pipefail

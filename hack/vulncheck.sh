@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Looks for known vulnerabilities in the code that this project calls, in the database
 # of the Go project (https://vuln.go.dev, or GOVULNDB). It fails if some are found, and
 # also if it could not look.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command faults plants faults in the code, one at a time, and reports which of them the unit tests
 // notice; see hack/faults.sh.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command release makes the parts of a release that a shell does badly. hack/release.sh runs it; docs/releases.md describes
 // the result. It reads SOURCE_DATE_EPOCH, the time in seconds that everything gets, so that the same sources give the same bytes.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command testreport prints what runs of hack/test.sh have found:
 //
 //	go run ./hack/testreport FOLDER           the summary of one run

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the other programs that the tests and the demo run, into bin/:
 #   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl helm node
 # Without names, it builds all but clusterctl, helm and node, which only one test each needs. node

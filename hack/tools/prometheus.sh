@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Puts prometheus and promtool into bin/, from Debian's package: the tests check the alerts and
 # the dashboard with them. The package is not installed, because that would also start a
 # Prometheus. Without apt-get, it does nothing, and those tests are skipped.

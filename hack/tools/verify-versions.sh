@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Fails if a go.mod below this folder and the one in the root of the repository require different
 # versions of a module, because packages that both use would then be compiled twice.
 set -euo pipefail

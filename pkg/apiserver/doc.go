@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apiserver assembles the aggregated API server from its scheme, the generic API
 // server, and the API group.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bmo notices that the Bare Metal Operator is at work beside this server. Whoever scales it up again after the
 // migration, as GitOps tools and OLM do, has two engines drive one Ironic, of which one asks for no proof.
 //

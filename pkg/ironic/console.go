@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package ironic
 
 // Console is the console of a node, without its address: Ironic asks the BMC when it is asked for that.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package ironic
 
 // NodeCreate is a node to be made. UUID and Name are chosen by the caller, so

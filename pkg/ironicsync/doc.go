@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ironicsync is the engine that keeps BareMetalHosts and Ironic's nodes in
 // step, in both directions. It is made of these packages; each imports only those
 // above it:

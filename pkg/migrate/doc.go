@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migrate moves the objects of metal3.io/v1alpha1 from a cluster's
 // CustomResourceDefinitions into the storage of metal3-apiserver, and back.
 //

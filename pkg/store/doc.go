@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package store keeps hosts and the objects of the other kinds in etcd. The API (pkg/registry) and the engine (pkg/ironicsync) read and
 // write through it, so that neither has to know the other: Hosts and Objects are their access, past HTTP, authorization and admission,
 // but with the same validation.

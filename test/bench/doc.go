@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bench measures the server beside the Ironic that it asks, and beside what
 // it stands for: a CustomResourceDefinition to read from, a client of Ironic's API
 // that drives it by itself. What is compared is measured in turns, in one run, on

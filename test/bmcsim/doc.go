@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bmcsim simulates machines for a real Ironic. Each machine has a BMC that uses Redfish over
 // HTTP, and runs a ramdisk (ironic-python-agent) when it boots from the network or from a virtual CD.
 // The ramdisk reports an inventory, sends heartbeats, and executes Ironic's commands: it cleans, and

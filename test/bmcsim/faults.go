@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bmcsim
 
 // Fault is a simulated defect of a machine. It lasts until ClearFault.

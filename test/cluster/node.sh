@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Makes a node of Kubernetes of the folder NODE, in namespaces and cgroups of its own, and runs a control plane on it. The programs
 # are in BIN. Its network and its sysctls are its own, and all ends with its first process. Needs root and cgroup v1.
 #   node.sh up      becomes the node; ends with it

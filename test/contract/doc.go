@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package contract uses metal3.io/v1alpha1 as the clients of its CRDs do, without
 // a change to them: kubectl, client-go, controller-runtime, Cluster API Provider
 // Metal3, and the admission policies and webhooks of users. They go through a real

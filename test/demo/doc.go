@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command demo, which `make demo` runs, demonstrates metal3-apiserver on one machine. It starts a
 // kube-apiserver, metal3-apiserver with its embedded etcd behind an APIService, an Ironic, and hosts
 // to try out. It runs until Ctrl-C and leaves nothing behind.

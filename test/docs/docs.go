@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package docs reads the commands and the files that docs/install.md shows, for the tests that follow it.
 package docs
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e uses the whole thing as a user would: kubectl and client-go, a real
 // kube-apiserver with the aggregation layer and RBAC, our server as the service
 // account that the manifests name, etcd, and an Ironic.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Stops what bmc-up.sh started:
 #   bmc-down.sh RELEASE PORT
 set -euo pipefail

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs one simulated BMC (OpenIPMI's ipmi_sim, IPMI 2.0 over LAN) on 127.0.0.1:PORT
 # in the foreground, from the folder that root.sh makes:
 #   bmc-run.sh RELEASE PORT

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Starts one simulated BMC in the background; see bmc-run.sh:
 #   bmc-up.sh RELEASE PORT
 set -euo pipefail

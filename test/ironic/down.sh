@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Stops what up.sh started, with the same knobs:
 #   down.sh RELEASE            keeps the database
 #   IRONIC_WIPE=1 down.sh RELEASE

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs a real Keystone in the foreground, from the folder that root.sh makes:
 #   keystone-run.sh
 # sqlite, Fernet tokens, one process: https://127.0.0.1:PORT/v3. It logs to its standard error, and

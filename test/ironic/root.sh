@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Makes a Debian folder with a real Ironic or Keystone in it, and prints its path:
 #   root.sh bookworm|trixie|sid        (Ironic 21.4, 29.0, the newest)
 #   root.sh keystone                   (Keystone 27.0 of trixie, in a folder of its own)

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs a real Ironic in the foreground, from the folder that root.sh makes:
 #   run.sh RELEASE
 # API and conductor in one process, sqlite, no other service: http://127.0.0.1:PORT.

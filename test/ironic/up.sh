@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Starts a real Ironic in the background and waits until it answers:
 #   up.sh bookworm|trixie|sid        the knobs are those of run.sh
 # One that is up already is left alone. Its log is FOLDER/state/NAME/ironic.log.

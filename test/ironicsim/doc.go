@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ironicsim is a simulated OpenStack Ironic for tests and demos: one
 // process, no database, ten thousand nodes.
 //

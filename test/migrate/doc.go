@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migrate moves a cluster from the CustomResourceDefinitions to our server,
 // and back: on a real kube-apiserver with CRDs of all kinds, with the garbage
 // collector of a real kube-controller-manager, and a simulated Ironic that has the

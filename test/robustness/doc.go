@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package robustness runs the real programs with random traffic and faults, records all that happens, and has the record judged:
 // see test/robustness/validate for the rules, and docs/robustness.md for how to read a failure.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package safety tests what must never happen to a machine: that the server is killed, or that
 // its etcd, Ironic's database or both are restored from a backup, and a disk is written that
 // nobody wanted written, or the power is cut. The machines themselves keep the account.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package security holds the server to docs/security.md: who may do what, by which
 // proof of who he is, and that no password gets to anybody by way of it.
 //

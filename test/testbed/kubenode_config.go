@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package testbed
 
 // The configurations of a KubeNode's parts, in which NODE is its folder, NODE_IP its address, and BIN the folder of the programs.

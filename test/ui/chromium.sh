@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Prints the path of a Chromium without a window. If there is none, installs
 # Debian's, which needs root. The fonts are for the pictures in docs/images.
 set -euo pipefail

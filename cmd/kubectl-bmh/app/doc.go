@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package app has the commands of kubectl bmh.
 //
 // There is one file for each command; action.go and targets.go have what commands that request actions share,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package inventory reads the lists of machines that people have, and makes hosts and Secrets of
 // them. A line with a mistake costs the machine of that line and no other.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package page serves a web page of hosts to the browser of the user who runs the plugin, and to
 // nobody else. The page has no credentials of the cluster: this package shows it what the plugin
 // knows, and forwards a short list of requests with the user's kubeconfig.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package app implements the command: its options, its configuration, and how it runs. It
 // connects storage and synchronisation, which know each other only through interfaces.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command client-go prints a line whenever the state or the power of a host changes, until it is interrupted. It shows how a program
 // uses the generated clients and informers.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command controller-runtime labels each host with its state (example.com/state), until it is interrupted. It shows how a controller
 // that is built with controller-runtime uses the types.
 package main

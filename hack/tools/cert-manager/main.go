@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command cert-manager runs those parts of cert-manager that an installation with its certificates needs:
 // the controllers of Certificates and of Issuers that are self-signed or have a CA, and the cainjector.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command helm renders a chart as `helm template` does, with Helm's own engine:
 //
 //	helm CHART [VALUES.yaml]

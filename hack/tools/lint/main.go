@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command lint runs the analyzers of staticcheck, of go vet, and three others over packages, in one process.
 //
 // go vet itself starts a process for each package that is depended upon, to learn which functions format like Printf. With

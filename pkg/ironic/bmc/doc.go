@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bmc understands BMC addresses: which Ironic driver an address asks
 // for, what that driver can do, and the driver_info that it needs.
 //

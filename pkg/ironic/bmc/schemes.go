@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bmc
 
 // Access is how Ironic gets at a BMC: the driver, its hardware interfaces and

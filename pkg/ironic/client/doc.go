@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client is the only package that talks to OpenStack Ironic. It wraps gophercloud
 // with what the bare metal service needs and gophercloud does not do: field lists,
 // correct paging, bounded connections, readable errors and request metrics.

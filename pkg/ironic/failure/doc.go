@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package failure tells from the text of an error what has happened and what helps. The text is that of Ironic, or of what
 // Ironic quotes: sushy, ipmitool, the ramdisk, and the libraries of Python under them. No field of Ironic's API has this. The
 // package only computes.

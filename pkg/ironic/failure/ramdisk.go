@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package failure
 
 // agentPhrases are what errors have that Ironic makes when it calls the ramdisk on the machine.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package deploy translates a BareMetalHost into what Ironic has to be told to
 // configure and deploy its node. It is pure: it reads no Secret and asks no
 // Ironic. It is given what they said, and returns what to send.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package events reports what happens to hosts as Kubernetes events.
 //
 //	changes.go   which events follow from a change of a host (pure)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package firmware keeps the HostFirmwareSettings of hosts with their FirmwareSchemas, and their
 // HostFirmwareComponents, up to date with Ironic. What is to be done about them is computed by the package
 // settings.

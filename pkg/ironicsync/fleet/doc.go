@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet knows the Ironics behind this server: that of the server's flags, which has no name, and those of
 // the IronicInstances. Whoever asks Ironic about a host asks it for the host's own.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hostindex keeps the BareMetalHosts of the cluster in memory, as a watch has them, and finds
 // them by what ties them to nodes, BMCs, Secrets and each other.
 //

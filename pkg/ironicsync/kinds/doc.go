@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kinds is what the small controllers of the kinds other than BareMetalHost share: an
 // informer, a queue with a back-off, places for each Ironic, metrics. Each kind has a package of its own that
 // supplies the function to reconcile one object. They run on the leader only.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lifecycle is the state machine of a BareMetalHost, as pure functions: Observe
 // (observe.go) turns what Ironic says of a host's node into the host's status, and Next
 // (plan.go) decides what to do next. Both depend on nothing but their arguments, which

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package lifecycle
 
 import metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package limit bounds how many hosts are inspected, provisioned and
 // deprovisioned at a time, and shares what there is between namespaces.
 //

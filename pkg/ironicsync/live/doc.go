@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package live keeps the recorded status of hosts up to date with Ironic. Readers ask a Refresher,
 // which returns once an observation of Ironic that began after the call has been recorded.
 //

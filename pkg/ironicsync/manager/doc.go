@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manager runs what only one replica may do at a time: it takes part in the election of the leader,
 // runs the leader's work during each term, and finds out before that whether etcd was restored from a backup.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reconcile is the leader's work: it makes Ironic follow the specs of hosts, and
 // makes changes in Ironic visible to those who watch hosts.
 //

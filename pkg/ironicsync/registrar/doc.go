@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package registrar gives each host its node in Ironic: it finds or creates the node, tells Ironic how to
 // reach the BMC and which MAC addresses the machine has, and decides which host may have a node or a BMC.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package secrets reads the Secrets that hosts name, watches their versions, and keeps
 // the claims of hosts on those with credentials of BMCs.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package settings computes what Ironic has to do so that a machine has the settings that users
 // ask for: its RAID layout, its BIOS settings and its firmware. It depends on nothing but its arguments. Each
 // kind of setting implements one small interface; the planner and the executor know none of them

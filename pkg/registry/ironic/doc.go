@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ironic serves this server's own group: the Ironics that it uses beside that of its flags, and what is
 // in them beside the hosts. Nothing that an Ironic says is stored: it is asked at each request.
 //

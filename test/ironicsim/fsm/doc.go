@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fsm is the state machine of an OpenStack Ironic: its states, which
 // verb is allowed where, and what each transition does to a node, its lock and
 // its last error included. It has no clock, no goroutine, no BMC and no HTTP:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fsm
 
 // Check is what the API process refuses of PUT states/provision before the node

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package fsm
 
 // Done ends the work on a node, or a part of it, as it should end. Of a teardown

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package history
 
 import "github.com/metal3-io/metal3-apiserver/test/ironicsim"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
 # Creates the serving certificate of metal3-apiserver, which is valid for one year,
 # and, on the first run, the authority that signs it, which is valid for ten years.
 # To renew the certificate, run the script again and apply again. The authority stays

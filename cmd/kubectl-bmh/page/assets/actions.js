@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { hostPath, inParallel, rightsIn, send } from "./api.js";
 import { ask, field } from "./dialog.js";
 import { announce, h, plural } from "./dom.js";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { showMistakes } from "./actions.js";
 import { hostsPath, secretsPath, send } from "./api.js";
 import { field } from "./dialog.js";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests to kubectl bmh, which forwards some of them to the cluster.
 
 const keyName = "bmh-key";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { hostPath, key, parse } from "./api.js";
 import { announce, h } from "./dom.js";
 import { hostLink } from "./list.js";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { h } from "./dom.js";
 
 let number = 0;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Building the document. Text from the cluster only ever becomes text nodes and attribute values: no
 // function here takes HTML, and the page's Trusted Types policy forbids others.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { actions, run } from "./actions.js";
 import { clean, detailPath, rightsIn, send } from "./api.js";
 import { announce, duration, h, plural, setText, size, time } from "./dom.js";

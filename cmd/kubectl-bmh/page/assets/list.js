@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { announce, duration, h, plural, setClass, setText } from "./dom.js";
 import { changePower } from "./actions.js";
 

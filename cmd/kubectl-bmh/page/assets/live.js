@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { headers, parse } from "./api.js";
 
 // silence is after which time without a message, in milliseconds, the picture does not count as live.

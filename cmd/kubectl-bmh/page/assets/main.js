@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import { openSession } from "./api.js";
 import { h, setText, time } from "./dom.js";
 import { Fleet } from "./live.js";

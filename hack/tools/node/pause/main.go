@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command pause is the first process of each pod of test/cluster: it keeps the pod's namespaces, and does nothing.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package v1alpha1
 
 // NetworkInterface attaches a network interface of a host to a network. The interface is

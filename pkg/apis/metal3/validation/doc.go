@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package validation validates the objects of the group and the requests for actions. Its
 // rules are those of the Bare Metal Operator's schemas and admission webhooks, and of meaning.go.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dataimage puts the image of a DataImage into a virtual drive of the host with the same
 // name, and takes it out again.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hostclaim gives HostClaims the hosts that they ask for, and passes on to the hosts what the
 // claims want of them: what to run, power and reboots. A tenant who may write claims uses machines in this way
 // without any permission on hosts.

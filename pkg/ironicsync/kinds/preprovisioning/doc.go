@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package preprovisioning requests a ramdisk image for each host that boots a ramdisk, with the
 // PreprovisioningImage of the host's name. Either another controller builds the images, or the built-in
 // provider offers those that the server is configured with.

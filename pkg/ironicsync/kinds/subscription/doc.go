@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package subscription creates the event subscriptions that BMCEventSubscriptions ask for at the BMCs
 // of hosts, and deletes them.
 //

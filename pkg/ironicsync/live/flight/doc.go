@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package flight lets any number of concurrent readers share few observations of something outside
 // this process, without ever showing a reader what was true only before it asked.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package index knows Ironic's nodes as they were last read, and which hosts show in their recorded
 // status what their node says. With that, a list of hosts has to ask Ironic only for what has changed.
 //

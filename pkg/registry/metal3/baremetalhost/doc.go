@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package baremetalhost serves the resource baremetalhosts and its subresources.
 //
 // How a read is served is in storage.go: the recorded status is refreshed, and then the standard

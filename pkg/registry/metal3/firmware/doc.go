@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package firmware serves HostFirmwareSettings and HostFirmwareComponents, which are brought up to
 // date with Ironic before they are read.
 //

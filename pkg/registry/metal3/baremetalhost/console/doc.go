@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package console opens serial consoles of nodes, which Ironic serves at a TCP port, and shares
 // them among users.
 //
