@@ -144,6 +144,10 @@ verify-generated: need-go
 lint: need-go ## Run gofmt, the analyzers of staticcheck, go vet and others, and check which packages may import which (.depguard.yaml)
 	@hack/lint.sh
 
+.PHONY: docs
+docs: build ## Build the documents as a site in bin/docs, with the reference of the API, and check all links. Needs mkdocs
+	@hack/docs.sh
+
 .PHONY: vulncheck
 vulncheck: need-go ## Look for known vulnerabilities in the code that this project calls
 	@hack/vulncheck.sh

@@ -12,7 +12,7 @@ test_all_lanes=(contract+e2e+ui+ironic-life safety+security+migrate+ironic-safet
 declare -A programs=(
 	[quick]="server kubectl"
 	[heart]="server kube"
-	[unit]="server kube cert-manager prometheus buildah helm race"
+	[unit]="server kube cert-manager prometheus buildah helm mkdocs race"
 	[engine]="race"
 	[contract]="server kube"
 	[e2e]="race-server kube cert-manager prometheus race"
@@ -72,11 +72,13 @@ heart_tests() {
 	END
 }
 
-# All unit tests, with the race detector.
+# All unit tests, with the race detector, and the links of the documents.
 unit() {
-	local packages
+	local packages status=0
 	mapfile -t packages < <(unit_packages | grep -vE "$engine_packages")
-	race go_test -count=1 -timeout 4h "${packages[@]}"
+	race go_test -count=1 -timeout 4h "${packages[@]}" || status=1
+	hack/docs.sh || status=1
+	return $status
 }
 
 engine() {

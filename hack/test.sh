@@ -104,6 +104,7 @@ provide() {
 		command -v buildah >/dev/null || install buildah buildah
 		command -v busybox >/dev/null || install busybox busybox-static
 		;;
+	mkdocs) command -v mkdocs >/dev/null || install mkdocs mkdocs ;;
 	ironic)
 		missing=$(ironic_missing)
 		[ -z "$missing" ] || { echo "$missing" >&2; return 1; }
