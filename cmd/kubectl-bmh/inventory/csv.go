@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -73,9 +74,11 @@ func separator(line string) (comma byte, known int) {
 	return comma, known
 }
 
-// readHeading returns the fields of the columns. One without a name is nil.
+// readHeading returns the fields of the columns. One without a name is nil. A line is a heading if it names two fields: the values of
+// a machine can be the name of one, such as ipmi. As any other line can begin a file that has no heading, a column that is no field is
+// told by its number: what it contains may be a password.
 func readHeading(line string, comma byte) ([]*Field, error) {
-	if _, known := separator(line); known == 0 {
+	if _, known := separator(line); known < 2 {
 		return nil, errors.New("this is no heading: the first line has to have the names of the columns, such as name,address,username,password,bootMACAddress")
 	}
 	names, err := splitLine(line, comma)
@@ -84,14 +87,14 @@ func readHeading(line string, comma byte) ([]*Field, error) {
 	}
 	heading := make([]*Field, len(names))
 	seen := map[*Field]string{}
-	var unknown []error
+	var unknown []string
 	for i, name := range names {
 		if name == "" {
 			continue
 		}
 		field, err := fieldByName(name)
 		if err != nil {
-			unknown = append(unknown, err)
+			unknown = append(unknown, strconv.Itoa(i+1))
 			continue
 		}
 		if other, found := seen[field]; found {
@@ -100,10 +103,14 @@ func readHeading(line string, comma byte) ([]*Field, error) {
 		seen[field] = name
 		heading[i] = field
 	}
-	if err := join(unknown...); err != nil {
-		return nil, fmt.Errorf("%w; remove the columns that are not needed", err)
+	switch len(unknown) {
+	case 0:
+		return heading, nil
+	case 1:
+		return nil, fmt.Errorf("the name of column %s is that of no field; kubectl bmh create --help lists them; remove the columns that are not needed", unknown[0])
 	}
-	return heading, nil
+	return nil, fmt.Errorf("the names of columns %s and %s are those of no fields; kubectl bmh create --help lists them; remove the columns that are not needed",
+		strings.Join(unknown[:len(unknown)-1], ", "), unknown[len(unknown)-1])
 }
 
 // readRecord reads a line. If it has more values than the heading, each may be that of another column, such as a part of the password

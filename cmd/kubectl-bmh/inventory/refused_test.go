@@ -52,22 +52,30 @@ func TestRefused(t *testing.T) {
 		"chassis:\n- nodes: []\n":                                                                           "a file for openstack baremetal create",
 		`{"nodes":[{"pm_type":"ipmi","pm_addr":"192.0.2.1"}]}`:                                              "an instackenv.json of TripleO",
 		`[{"UUID": "30d1ef1b-267c-4717-8acc-0301cbd7ccf7", "Name": "u12", "Provisioning State": "active"}]`: "what openstack baremetal node list has printed, which has no addresses of BMCs: make hosts of the nodes with kubectl bmh adopt",
-		"name,vendor,address,netmask\na,Dell,192.0.2.1,x\n":                                                 `line 1: "vendor": there is no such field; kubectl bmh create --help lists them; "netmask": there is no such field; kubectl bmh create --help lists them; remove the columns that are not needed`,
+		"name,vendor,address,netmask\na,Dell,192.0.2.1,x\n":                                                 `line 1: the names of columns 2 and 4 are those of no fields; kubectl bmh create --help lists them; remove the columns that are not needed`,
 		"site: x\nracks: []\n":                                                                              "and no list of machines that is known",
 		"- a\n- b\n":                                                                                        "and no list of machines that is known",
 		"just text: here\n":                                                                                 "and no list of machines that is known",
 		"just text\n":                                                                                       "this is no heading",
 		"w-0,ipmi://192.0.2.1,admin,pw\n":                                                                   "line 1: this is no heading",
-		"name,adress\nw-0,x\n":                                                                              `line 1: "adress": there is no such field`,
-		"name,address,bmc\n":                                                                                `line 1: "bmc" is there twice: "address" means the same`,
-		"- name: [":                                                                                         "line 1: this is not valid YAML",
-		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n":                                                   "it looks like a template",
-		"hosts:\n\t- name: x\n":                                                                             "line 2: this is not valid YAML (a tab",
-		"{\n\"hosts\": [\n}":                                                                                "line 3: this is not valid JSON",
-		`{"hosts": [`:                                                                                       "line 1: this is not valid JSON: it ends too early",
-		strings.Repeat("[", 10_000):                                                                         "line 1: this is not valid JSON: it is nested too deep",
+		"name,username,adress\nw-0,u,x\n":                                                                   `line 1: the name of column 3 is that of no field`,
+		// A CSV of Bifrost has no heading, and other files neither. Some of their values are names of fields: ipmi, ilo, user, server.
+		"00:00:5e:00:53:01,root,S3cret,192.0.2.1,1,8192,512,Control,VM,a8cb6624-0d9f-c882-affc-046ebb96ec01,h-0,192.0.2.12,,,,,ipmi\n": "line 1: this is no heading",
+		"n1;ilo;192.0.2.1;Administrator;S3cret\n":          "line 1: this is no heading",
+		"server,192.0.2.1,user,S3cret,00:00:5e:00:53:01\n": "line 1: the names of columns 2, 4 and 5 are those of no fields",
+		"name,adress\nw-0,x\n":                             "line 1: this is no heading",
+		"name,address,bmc\n":                               `line 1: "bmc" is there twice: "address" means the same`,
+		"- name: [":                                        "line 1: this is not valid YAML",
+		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n":  "it looks like a template",
+		"hosts:\n\t- name: x\n":                            "line 2: this is not valid YAML (a tab",
+		"{\n\"hosts\": [\n}":                               "line 3: this is not valid JSON",
+		`{"hosts": [`:                                      "line 1: this is not valid JSON: it ends too early",
+		strings.Repeat("[", 10_000):                        "line 1: this is not valid JSON: it is nested too deep",
 	} {
 		_, mistakes, err := Read([]byte(text), "metal3")
+		if err != nil && strings.Contains(err.Error(), "S3cret") {
+			t.Errorf("%.60q: the message has a password: %v", text, err)
+		}
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.60q: %v (mistakes %v), want %q", text, err, mistakes, want)
 		}
