@@ -89,7 +89,7 @@ engine() {
 }
 
 # The long explorations, without the race detector: all code that they run has run with it in engine.
-explorations='^Test(Promises|HardwareFromMutated)$'
+explorations='^Test(Promises|KilledAnywhere|HardwareFromMutated|HugeInventory|ObserveIsIdempotent)$'
 explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
 # What clients of the CRDs rely on.
