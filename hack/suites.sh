@@ -7,7 +7,7 @@
 # The two tiers. Suites of a lane run one after the other, and lanes beside each other: the first ones mostly wait, and the last
 # ones compute.
 test_lanes=(heart lint+generated+quick)
-test_all_lanes=(contract+e2e+ui+ironic-life safety+security+migrate+ironic-safety+ironic-e2e+ironic-parts lint+generated+engine+explore+unit)
+test_all_lanes=(contract+e2e+ui+migrate+ironic-life safety+security+ironic-safety+ironic-e2e+ironic-parts lint+generated+engine+explore+unit)
 
 declare -A programs=(
 	[quick]="server kubectl"
