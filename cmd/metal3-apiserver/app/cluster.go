@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 )
 
 const (
@@ -38,7 +40,11 @@ const (
 // clusterClients are the clients of the cluster whose aggregation layer the server is behind.
 type clusterClients struct {
 	kubernetes kubernetes.Interface
-	metadata   metadata.Interface
+	// leases is for the Lease of this server. Nothing else waits at its rate limit, and so nothing can keep the leader from renewing it.
+	leases kubernetes.Interface
+	// events is for events, of which whoever may edit hosts can cause any number.
+	events   kubernetes.Interface
+	metadata metadata.Interface
 	// dynamic reads the Ironic objects of the Ironic Standalone Operator.
 	dynamic dynamic.Interface
 	// readerSecrets is for reads of hosts. It has no rate limit, because reads must not wait for
@@ -52,12 +58,19 @@ func newClusterClients(config *rest.Config) (*clusterClients, error) {
 	if config == nil {
 		return nil, nil
 	}
-	limited, unlimited := rest.CopyConfig(config), rest.CopyConfig(config)
+	limited, unlimited, forEvents := rest.CopyConfig(config), rest.CopyConfig(config), rest.CopyConfig(config)
 	limited.QPS, limited.Burst = clusterQPS, clusterBurst
+	forEvents.QPS, forEvents.Burst = events.QPS, events.Burst
 	unlimited.QPS = -1
 	var c clusterClients
 	var err error
 	if c.kubernetes, err = kubernetes.NewForConfig(limited); err != nil {
+		return nil, err
+	}
+	if c.leases, err = kubernetes.NewForConfig(limited); err != nil {
+		return nil, err
+	}
+	if c.events, err = kubernetes.NewForConfig(forEvents); err != nil {
 		return nil, err
 	}
 	c.identity = &clusterIdentity{client: c.kubernetes}

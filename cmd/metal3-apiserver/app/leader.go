@@ -43,7 +43,7 @@ type engine struct {
 // newManager returns what runs the leader's work whenever this replica leads.
 func (e *engine) newManager() *manager.Manager {
 	return manager.New(manager.Config{
-		Election: e.LeaderElection, Leases: e.cluster.kubernetes.CoordinationV1(),
+		Election: e.LeaderElection, Leases: e.cluster.leases.CoordinationV1(),
 		Count: newEtcdCounter(e.Etcd.client, e.Etcd.storage.Prefix),
 		Setup: e.setUp, Clock: clock.RealClock{},
 	})

@@ -131,7 +131,7 @@ func (c *completedConfig) newEvents() (*events.Recorder, baremetalhost.EventReco
 	if c.cluster == nil {
 		return nil, nil // no typed nil pointer in an interface
 	}
-	recorder := events.NewRecorder(c.cluster.kubernetes)
+	recorder := events.NewRecorder(c.cluster.events)
 	return recorder, recorder
 }
 

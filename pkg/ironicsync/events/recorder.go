@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientevents "k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -21,6 +22,17 @@ const (
 	// maxNote is how many bytes kube-apiserver accepts as the note of an event; it
 	// refuses an event with more, and client-go does not shorten it.
 	maxNote = 1024
+	// maxRelated is how many bytes the reference to what uses a host may have, which somebody may have written into its spec.
+	maxRelated = 2048
+	// eventsPerSecond is fewer than the client may send, because client-go has a goroutine for each event that waits for the client.
+	eventsPerSecond = 40
+	burst           = 100
+)
+
+// QPS and Burst limit the client that NewRecorder needs. It should not be used for anything else, which would wait for the events.
+const (
+	QPS   = eventsPerSecond + 10
+	Burst = 2 * burst
 )
 
 // Recorder writes events to the cluster (events.k8s.io/v1), on a best-effort basis
@@ -28,6 +40,8 @@ const (
 type Recorder struct {
 	broadcaster clientevents.EventBroadcaster
 	recorder    clientevents.EventRecorder
+	queue       *queue
+	pace        flowcontrol.RateLimiter
 }
 
 // NewRecorder returns a Recorder. It writes while Run runs, and Run has to be
@@ -35,23 +49,36 @@ type Recorder struct {
 func NewRecorder(client kubernetes.Interface) *Recorder {
 	broadcaster := clientevents.NewBroadcaster(&clientevents.EventSinkImpl{Interface: client.EventsV1()})
 	// What is regarded is given as a reference, so there is nothing to look up in a scheme.
-	return &Recorder{broadcaster: broadcaster, recorder: broadcaster.NewRecorder(runtime.NewScheme(), reportingController)}
-}
-
-// Run writes events until ctx ends. Events recorded at other times are dropped.
-func (r *Recorder) Run(ctx context.Context) {
-	r.start(ctx)
-	<-ctx.Done()
-	r.broadcaster.Shutdown()
-}
-
-func (r *Recorder) start(ctx context.Context) {
-	if err := r.broadcaster.StartRecordingToSinkWithContext(ctx); err != nil { // when it has been shut down
-		klog.FromContext(ctx).Error(err, "Events are not recorded")
+	return &Recorder{
+		broadcaster: broadcaster, recorder: broadcaster.NewRecorder(runtime.NewScheme(), reportingController),
+		queue: newQueue(maxWaitingOfNamespace, maxWaiting), pace: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, burst),
 	}
 }
 
-// Record queues the event. It never blocks: when too many are waiting, events
+// Run writes events until ctx ends.
+func (r *Recorder) Run(ctx context.Context) {
+	defer r.broadcaster.Shutdown()
+	if err := r.broadcaster.StartRecordingToSinkWithContext(ctx); err != nil { // when it has been shut down
+		klog.FromContext(ctx).Error(err, "Events are not recorded")
+		return
+	}
+	for {
+		next, dropped, ok := r.queue.take(ctx)
+		if !ok {
+			return
+		}
+		if dropped > 0 {
+			klog.FromContext(ctx).Info("Too many events were waiting, and some were dropped", "dropped", dropped)
+		}
+		// An event needs an action, and the reason says what was done.
+		r.recorder.Eventf(next.regarding, next.related, next.event.Type, next.event.Reason, next.event.Reason, "%s", next.event.Message)
+		if err := r.pace.Wait(ctx); err != nil {
+			return // ctx has ended
+		}
+	}
+}
+
+// Record queues the event. It never blocks: when too many of the namespace, or in all, are waiting, events
 // are dropped.
 func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 	// client-go counts an event as a repetition of an earlier one, whose note stays,
@@ -61,8 +88,8 @@ func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 		Namespace: host.Namespace, Name: host.Name, UID: host.UID, ResourceVersion: host.ResourceVersion,
 	}
 	var related runtime.Object // nil: no typed nil pointer in it
-	if host.Spec.ConsumerRef != nil {
-		related = host.Spec.ConsumerRef.DeepCopy()
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Size() <= maxRelated {
+		related = ref.DeepCopy()
 	}
 	r.record(regarding, related, event)
 }
@@ -79,8 +106,12 @@ func (r *Recorder) RecordObject(regarding *corev1.ObjectReference, event Event) 
 }
 
 func (r *Recorder) record(regarding *corev1.ObjectReference, related runtime.Object, event Event) {
-	// An event needs an action, and the reason says what was done.
-	r.recorder.Eventf(regarding, related, event.Type, event.Reason, event.Reason, "%s", shortened(event.Message))
+	event.Message = shortened(event.Message)
+	size := regarding.Size() + len(event.Message) + len(event.Reason)
+	if related != nil {
+		size += maxRelated
+	}
+	r.queue.add(pending{regarding: regarding, related: related, event: event, size: size})
 }
 
 // shortened is as much of a text as fits into a note.

@@ -51,8 +51,7 @@ var worker = &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "worker-0
 func TestRecord(t *testing.T) {
 	client, created := cluster()
 	r := NewRecorder(client)
-	r.start(t.Context())
-	defer r.broadcaster.Shutdown()
+	go r.Run(t.Context())
 
 	before := time.Now()
 	r.Record(worker, Event{Type: corev1.EventTypeWarning, Reason: "InspectionError", Message: "100% wrong: %s"})
@@ -88,8 +87,7 @@ func TestRecord(t *testing.T) {
 func TestNothingIsMerged(t *testing.T) {
 	client, created := cluster()
 	r := NewRecorder(client)
-	r.start(t.Context())
-	defer r.broadcaster.Shutdown()
+	go r.Run(t.Context())
 	got := map[string]bool{}
 	for version, text := range map[string]string{"12": "first", "13": "second"} {
 		host := worker.DeepCopy()
@@ -146,8 +144,7 @@ func TestRecordDoesNotBlock(t *testing.T) {
 		return true, &eventsv1.Event{}, nil
 	})
 	r := NewRecorder(client)
-	r.start(t.Context())
-	defer r.broadcaster.Shutdown()
+	go r.Run(t.Context())
 	recorded := make(chan struct{})
 	go func() {
 		defer close(recorded)
