@@ -13,12 +13,13 @@ required() {
 		block == "require" { version[$1] = $2 }
 		block == "replace" { version[$1] = $4 }
 		$1 == "require" && $2 != "(" { version[$2] = $3 }
+		$1 == "replace" && $2 != "(" { version[$2] = $5 }
 		$2 == "(" { block = $1 }
 		END { for (module in version) print module, version[module] }' "$1" | sort
 }
 
 status=0
-for file in go.mod cert-manager/go.mod helm/go.mod; do
+for file in go.mod cert-manager/go.mod gitops/go.mod helm/go.mod; do
 	differing=$(join <(required ../../go.mod) <(required "$file") | awk -v file="$file" '$2 != $3 { print $1 ": " $2 " in go.mod, " $3 " in hack/tools/" file }')
 	if [ -n "$differing" ]; then
 		printf '%s\n' "$differing"
