@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the other programs that the tests and the demo run, into bin/:
-#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl gitops helm node
-# Without names, it builds all but clusterctl, gitops, helm and node, which few tests need. node
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl gitops helm olm node
+# Without names, it builds all but clusterctl, gitops, helm, olm and node, which few tests need. node
 # is all that makes a machine a node: kubelet, kube-proxy and kube-scheduler, and in bin/node
 # containerd and what it runs. build.sh skips programs that are already there in the right version. The first time, this takes
 # a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
@@ -31,9 +31,10 @@ describe() {
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
 	gitops) pkg=. folder=gitops module=github.com/fluxcd/pkg/runtime ;;
 	helm) pkg=. folder=helm module=helm.sh/helm/v4 ;;
+	olm) pkg=. folder=olm module=github.com/operator-framework/api ;;
 	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
-		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl, gitops, helm or node" >&2
+		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl, gitops, helm, olm or node" >&2
 		return 2
 		;;
 	esac
@@ -98,7 +99,7 @@ build_node() {
 together=()
 for name; do
 	case $name in
-	cert-manager | clusterctl | gitops | helm) build "$name" ;;
+	cert-manager | clusterctl | gitops | helm | olm) build "$name" ;;
 	node)
 		build_node
 		together+=(kubelet kube-proxy kube-scheduler)
