@@ -92,6 +92,8 @@ done
 bin/kubectl kustomize "$work/source/artifacts/apiservice" >"$work/default.yaml"
 "$work/release" chart "$work/chart/metal3-apiserver" "$VERSION" "$repository" "$digest" "$work/default.yaml"
 "$work/release" pack "$out/metal3-apiserver-${VERSION#v}.tgz" "$work/chart"
+"$work/release" olm "$work/olm" "$VERSION" "$out/install.yaml"
+"$work/release" pack "$out/metal3-apiserver_${VERSION}_olm.tar.gz" "$work/olm"
 
 # What the bytes depend on.
 cat >"$out/BUILD" <<-END

@@ -7,6 +7,7 @@
 //	release image ARCHIVE NAME VERSION COMMIT CA ARCH=PROGRAM...   the image, for several architectures; prints its digest
 //	release sbom VERSION LICENSES PROGRAM...                       PROGRAM.spdx.json beside each, and their licenses in a folder
 //	release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST        a chart for Helm
+//	release olm FOLDER VERSION MANIFEST                            a bundle for OLM, and what has to be there before
 package main
 
 import (
@@ -20,7 +21,8 @@ import (
 const usage = `usage: release pack ARCHIVE FOLDER [PATH...]
        release image ARCHIVE NAME VERSION COMMIT CA-CERTIFICATES ARCHITECTURE=PROGRAM...
        release sbom VERSION LICENSES-FOLDER PROGRAM...
-       release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST`
+       release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST
+       release olm FOLDER VERSION MANIFEST`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -56,6 +58,8 @@ func run(args []string) error {
 		return writeSBOMs(args[1], args[2], args[3:], date)
 	case len(args) == 6 && args[0] == "chart":
 		return writeChart(args[1], args[2], args[3], args[4], args[5])
+	case len(args) == 4 && args[0] == "olm":
+		return writeOLM(args[1], args[2], args[3])
 	}
 	return fmt.Errorf("%s", usage)
 }
