@@ -52,6 +52,8 @@ type KubeOptions struct {
 	// PersistentVolumeClaims, that count objects for quotas, and that fill the aggregated ClusterRoles (without which admin, edit and
 	// view are empty).
 	ControllerManager bool
+	// Workloads also starts the controllers that make pods of Deployments and Jobs. Nodes runs them.
+	Workloads bool
 	// AuditPolicy is the audit policy of kube-apiserver, as YAML or JSON. If it is empty, there is no
 	// audit log.
 	AuditPolicy string
@@ -277,12 +279,16 @@ func (k *Kube) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	names := "namespace-controller,garbage-collector-controller,resourcequota-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller"
+	if k.options.Workloads {
+		names += ",deployment-controller,replicaset-controller,job-controller"
+	}
 	k.controllers, err = command{
 		name: "kube-controller-manager", log: k.path("kube-controller-manager.log"), path: binary,
 		args: []string{
 			"--kubeconfig=" + identity.Kubeconfig,
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + k.path("kube-controller-manager"),
-			"--controllers=namespace-controller,garbage-collector-controller,resourcequota-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller",
+			"--controllers=" + names,
 			"--leader-elect=false",
 		},
 	}.start()
