@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds metal3-apiserver as a later version would be, for TestUpgrade: records have the next epoch, and one more field.
+# Builds metal3-apiserver as a later version would be, for TestUpgrade and the tutorial upgrade.md: records have the next epoch, and one
+# more field. It says that it is v0.2.0.
 #   hack/build-later.sh PROGRAM
 # The work tree is not changed: the compiler reads the two changed files from an overlay.
 set -euo pipefail
@@ -22,4 +23,4 @@ change pkg/apis/metal3/v1alpha1/record_types.go \
 change pkg/ironicsync/lifecycle/conditions.go 's/^\trecord.Epoch = metal3.RecordEpoch$/&\n\trecord.Future = "known"/'
 echo "{\"Replace\": {$overlay}}" >"$changed/overlay.json"
 . hack/goflags.sh
-GOGC=400 go build -overlay "$changed/overlay.json" -ldflags '-s -w' -o "$program" ./cmd/metal3-apiserver
+GOGC=400 go build -overlay "$changed/overlay.json" -ldflags '-s -w -X github.com/metal3-io/metal3-apiserver/pkg/version.Version=v0.2.0' -o "$program" ./cmd/metal3-apiserver

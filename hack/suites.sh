@@ -14,7 +14,7 @@ declare -A programs=(
 	[heart]="server kube"
 	[unit]="server kube cert-manager prometheus buildah helm gitops olm mkdocs race"
 	[engine]="race"
-	[contract]="server kube gitops"
+	[contract]="server later-server kube gitops"
 	[e2e]="race-server kube cert-manager prometheus race"
 	[ui]="server kube chromium race"
 	[migrate]="server kube race"
@@ -92,8 +92,8 @@ engine() {
 explorations='^Test(Promises|KilledAnywhere|HardwareFromMutated|HugeInventory|ObserveIsIdempotent)$'
 explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
-# What clients of the CRDs rely on.
-contract() { IRONIC=sim e2e_test ./test/contract; }
+# What clients of the CRDs rely on, and the tutorials, of which one upgrades to a later version.
+contract() { IRONIC=sim LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/contract; }
 
 # Reads, actions, kubectl, outages, replicas, with the race detector.
 e2e() { IRONIC=sim METAL3_APISERVER=$PWD/bin/race/metal3-apiserver race e2e_test ./test/e2e; }
