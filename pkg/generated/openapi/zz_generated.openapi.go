@@ -3330,7 +3330,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The names of the namespaces.",
+							Description: "The names of the namespaces. An empty list selects none. Without a list, the name does not matter.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -48,10 +48,10 @@ type HostDeployPolicySpec struct {
 
 // HostClaimNamespaces selects namespaces.
 type HostClaimNamespaces struct {
-	// The names of the namespaces.
+	// The names of the namespaces. An empty list selects none. Without a list, the name does not matter.
 	// +optional
 	// +listType=atomic
-	Names []string `json:"names,omitempty"`
+	Names []string `json:"names,omitzero"` // omitempty would turn an empty list into none
 
 	// A regular expression that the name must match. It is not anchored: prod also matches
 	// not-production, whereas ^prod$ matches only prod.

@@ -50,7 +50,8 @@ func (p *policy) admits(namespace string, namespaceLabels map[string]string) boo
 	if p.namespaces == nil {
 		return false
 	}
-	named := len(p.namespaces.Names) == 0 || slices.Contains(p.namespaces.Names, namespace)
+	// Whoever has removed the last name from a list has not opened the hosts to everybody.
+	named := p.namespaces.Names == nil || slices.Contains(p.namespaces.Names, namespace)
 	for _, label := range p.namespaces.HasLabels {
 		value, has := namespaceLabels[label.Name]
 		if !has || label.Value != "" && value != label.Value {

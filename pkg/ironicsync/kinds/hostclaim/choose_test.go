@@ -80,6 +80,8 @@ func TestAdmits(t *testing.T) {
 	}{
 		"nobody":                   {nil, false},
 		"everybody":                {&metal3.HostClaimNamespaces{}, true},
+		"no name at all":           {&metal3.HostClaimNamespaces{Names: []string{}}, false},
+		"no name, but the label":   {&metal3.HostClaimNamespaces{Names: []string{}, HasLabels: []metal3.NameValuePair{{Name: "team"}}}, false},
 		"by name":                  {&metal3.HostClaimNamespaces{Names: []string{"other", "tenant"}}, true},
 		"other names":              {&metal3.HostClaimNamespaces{Names: []string{"tenant-2"}}, false},
 		"an expression":            {&metal3.HostClaimNamespaces{NameMatches: "ten"}, true},
