@@ -38,7 +38,8 @@ type hardware struct {
 }
 
 // recordGiven records the hardware that a user gives in place of an inspection. A HardwareData takes
-// precedence over the annotation, unless it has what an earlier annotation said, which is corrected.
+// precedence over the annotation, unless the host has what it says already, which the annotation corrects.
+// Ironic is told of other network cards.
 func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) {
 	details, err := h.given(ctx, task.Host)
 	if err != nil {
@@ -46,9 +47,17 @@ func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) 
 	}
 	host, err := h.recorder.Record(ctx, task.Host, func(host *metal3.BareMetalHost) {
 		delete(host.Annotations, metal3.HardwareDetailsAnnotation)
-		if details != nil && (host.Status.HardwareDetails == nil || host.InspectionDisabled()) {
-			host.Status.HardwareDetails = details
+		known := host.Status.HardwareDetails
+		if details == nil || known != nil && !host.InspectionDisabled() {
+			return
 		}
+		if known == nil {
+			known = &metal3.HardwareDetails{}
+		}
+		if !equality.Semantic.DeepEqual(known.NIC, details.NIC) {
+			lifecycle.RegisterAgain(host)
+		}
+		host.Status.HardwareDetails = details
 	})
 	if err != nil {
 		return Outcome{}, err

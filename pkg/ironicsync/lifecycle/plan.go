@@ -183,9 +183,8 @@ type Situation struct {
 	// RAIDAlone is set if Ironic (see Quirks.StuckAfterRAIDStep) does not notice the end of a step that
 	// follows one for RAID.
 	RAIDAlone bool
-	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
-	// if the host has no hardware details yet.
-	HasHardwareData bool
+	// GivesHardware is set if the host is to take its hardware details over from the HardwareData with its name.
+	GivesHardware bool
 	// Hold is how long to wait before something that has failed is tried again; see backoff.go
 	// in the package reconcile.
 	Hold time.Duration
@@ -290,7 +289,7 @@ func plan(s Situation) Step {
 		return Step{Do: Wait}
 	case state == metal3.StateNone, state == metal3.StateUnmanaged, !hasFinalizer(host), hasAnnotation(host, metal3.StatusAnnotation):
 		return Step{Do: Begin, State: beginningState(state)}
-	case hasAnnotation(host, metal3.HardwareDetailsAnnotation), s.HasHardwareData && host.Status.HardwareDetails == nil:
+	case hasAnnotation(host, metal3.HardwareDetailsAnnotation), s.GivesHardware:
 		return Step{Do: RecordGivenHardware}
 	}
 	if step, leaves := nextOfTransfer(s); leaves {

@@ -101,7 +101,7 @@ func TestNextOfHost(t *testing.T) {
 		"moved here, provisioned":         {options: []hostOption{withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { h.Finalizers = nil }}, want: "Begin=provisioned"},
 		"with a status to restore":        {options: []hostOption{blank, annotated(metal3.StatusAnnotation, "{}")}, want: "Begin=registering"},
 		"with hardware details":           {options: []hostOption{annotated(metal3.HardwareDetailsAnnotation, "{}")}, node: nodeIn(ironic.Manageable), want: "RecordGivenHardware"},
-		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *situation) { s.HasHardwareData = true }, want: "RecordGivenHardware"},
+		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *situation) { s.GivesHardware = true }, want: "RecordGivenHardware"},
 		"without node":                    {options: []hostOption{noID}, want: "FindNode"},
 		"BMC taken out of a managed host": {options: []hostOption{noBMC}, node: nodeIn(ironic.Enroll), want: "Report:InvalidAddress"},
 		"address not understood":          {options: []hostOption{noID, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }}, want: "Report:InvalidAddress"},

@@ -20,6 +20,13 @@ func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith, messa
 	host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, message)
 }
 
+// RegisterAgain records that what Ironic was told of the host's machine is out of date, such as its network cards.
+func RegisterAgain(host *metal3.BareMetalHost) {
+	if with := host.Status.Record.RegisteredWith; with != nil {
+		with.SettingsDigest = ""
+	}
+}
+
 // SetNotRegistered records why the node cannot be registered according to the present spec. The reason is one of
 // the condition Registered.
 func SetNotRegistered(host *metal3.BareMetalHost, reason, message string) {

@@ -40,7 +40,7 @@ type world struct {
 	other   *enginetest.Ironic
 	secrets *secretStore
 	// hardware are the HardwareData objects, events what was told.
-	hardware   *memoryHardware
+	hardware   memoryHardware
 	events     *memoryEvents
 	firmware   *memoryFirmware
 	components *memoryComponents
@@ -111,7 +111,7 @@ func newWorldOf(t *testing.T, client interface {
 	ironicClient
 	firmware.Ironic
 }) *world {
-	return &world{t: t, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	return &world{t: t, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: memoryHardware{newMemoryObjects[*metal3.HardwareData]("hardwaredata")}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.

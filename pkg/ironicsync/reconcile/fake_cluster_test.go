@@ -79,30 +79,21 @@ func (s *secretStore) put(secret *corev1.Secret) error {
 
 // memoryHardware keeps HardwareData.
 type memoryHardware struct {
-	mu   sync.Mutex
-	data map[string]*metal3.HardwareData
+	*memoryObjects[*metal3.HardwareData]
 }
 
-func (m *memoryHardware) Get(_ context.Context, namespace, name string) (*metal3.HardwareData, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d, ok := m.data[namespace+"/"+name]; ok {
-		return d.DeepCopy(), nil
+func (m memoryHardware) Put(ctx context.Context, data *metal3.HardwareData) error {
+	event := watch.Modified
+	if _, err := m.Get(ctx, data.Namespace, data.Name); err != nil {
+		event = watch.Added
 	}
-	return nil, apierrors.NewNotFound(metal3.Resource("hardwaredata"), name)
-}
-
-func (m *memoryHardware) Put(_ context.Context, data *metal3.HardwareData) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.data[data.Namespace+"/"+data.Name] = data.DeepCopy()
+	m.put(data.DeepCopy(), event)
 	return nil
 }
 
-func (m *memoryHardware) RemoveFinalizer(_ context.Context, namespace, name, _ string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.data, namespace+"/"+name)
+// RemoveFinalizer lets a HardwareData go, which the garbage collector deletes.
+func (m memoryHardware) RemoveFinalizer(_ context.Context, namespace, name, _ string) error {
+	m.delete(namespace, name)
 	return nil
 }
 
@@ -166,6 +157,21 @@ func (m *memoryObjects[T]) put(obj T, event watch.EventType) T {
 		w.Action(event, obj.DeepCopyObject())
 	}
 	return obj.DeepCopyObject().(T)
+}
+
+func (m *memoryObjects[T]) delete(namespace, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	obj, ok := m.objects[namespace+"/"+name]
+	if !ok {
+		return
+	}
+	delete(m.objects, namespace+"/"+name)
+	m.version++
+	obj.SetResourceVersion(strconv.Itoa(m.version))
+	for _, w := range m.watchers {
+		w.Action(watch.Deleted, obj.DeepCopyObject())
+	}
 }
 
 // List is not used by an informer that can watch a list.

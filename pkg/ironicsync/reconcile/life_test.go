@@ -122,7 +122,7 @@ func TestLife(t *testing.T) {
 		if arch := w.host().Spec.Architecture; arch != "x86_64" {
 			t.Errorf("spec.architecture is %q", arch)
 		}
-		if data := w.hardware.data["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
+		if data := w.hardware.objects["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
 			t.Errorf("HardwareData is %+v", data)
 		}
 		if n := w.ironic.count("provide"); n != 0 {
@@ -227,8 +227,90 @@ func TestGivenHardwareIsCorrected(t *testing.T) {
 		if err := w.hardware.Put(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
-		give("annotated")
 		w.after(10*time.Second, "that of the HardwareData", is("by hand"))
+	})
+}
+
+// TestHardwareDataIsFollowed: where nothing is inspected, the hardware is what the HardwareData says, also if it is created later, or
+// says something else later, and nothing else happens to the host. Ironic gets the ports of new network cards. What an inspection has
+// found stays.
+func TestHardwareDataIsFollowed(t *testing.T) {
+	put := func(w *world, hostname string, macs ...string) {
+		data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}}
+		data.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: hostname}
+		for _, mac := range macs {
+			data.Spec.HardwareDetails.NIC = append(data.Spec.HardwareDetails.NIC, metal3.NIC{Name: "eth0", MAC: mac, PXE: true})
+		}
+		if err := w.hardware.Put(w.t.Context(), data); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	is := func(w *world, hostname string) func() bool {
+		return func() bool {
+			hw := w.host().Status.HardwareDetails
+			return hw != nil && hw.Hostname == hostname
+		}
+	}
+	notInspected := func() *metal3.BareMetalHost {
+		host := enrolled(0)
+		host.Spec.InspectionMode = metal3.InspectionModeDisabled
+		return host
+	}
+	const card, another = "52:54:00:8b:0d:01", "52:54:00:8b:0d:02"
+	hasPort := func(w *world, mac string) func() bool {
+		return func() (has bool) {
+			w.ironic.Change(func() { has = w.ironic.ports[mac] == w.host().Status.Provisioning.ID })
+			return has
+		}
+	}
+	follows := func(t *testing.T, w *world, quietIn metal3.ProvisioningState) {
+		time.Sleep(time.Minute) // nothing is planned any more
+		put(w, "late", card)
+		w.after(10*time.Second, "taken over", is(w, "late"))
+		w.after(10*time.Second, "its port", hasPort(w, card))
+		time.Sleep(time.Minute)
+		put(w, "corrected", another)
+		w.after(10*time.Second, "corrected", is(w, "corrected"))
+		w.after(10*time.Second, "its port", hasPort(w, another))
+		time.Sleep(time.Minute)
+		steps := w.ironic.count("UpdateNode") + w.ironic.count("CreatePort")
+		time.Sleep(time.Hour)
+		if more := w.ironic.count("UpdateNode") + w.ironic.count("CreatePort") - steps; more > 0 || !w.in(quietIn)() {
+			t.Errorf("the host is %s, and Ironic was told of it %d times in an hour", w.host().Status.Provisioning.State, more)
+		}
+	}
+	t.Run("available", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.available(notInspected())
+			follows(t, w, metal3.StateAvailable)
+		})
+	})
+	t.Run("externally provisioned", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.secret("secret")
+			host := notInspected()
+			host.Spec.ExternallyProvisioned = true
+			w.hosts.Add(host)
+			w.after(30*time.Second, "externally provisioned", w.in(metal3.StateExternallyProvisioned))
+			follows(t, w, metal3.StateExternallyProvisioned)
+		})
+	})
+	t.Run("provisioned", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.available(notInspected())
+			w.provision()
+			follows(t, w, metal3.StateProvisioned)
+		})
+	})
+	t.Run("inspected", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.available()
+			put(w, "by hand", card)
+			time.Sleep(time.Minute)
+			if hw := w.host().Status.HardwareDetails; hw.Hostname != "worker-0" {
+				t.Errorf("what the inspection has found became %+v", hw)
+			}
+		})
 	})
 }
 

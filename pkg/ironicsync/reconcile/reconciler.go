@@ -73,7 +73,7 @@ type Deps struct {
 	Hosts    live.Hosts
 	Ironics  Ironics
 	Secrets  *secrets.Secrets
-	Hardware executor.HardwareStore
+	Hardware HardwareStore
 	Firmware firmware.Deps
 	Events   EventSink
 	// Planner has hosts planned again on behalf of others.
@@ -102,6 +102,7 @@ type Reconciler struct {
 	clock    clock.WithTicker
 	index    *hostindex.Index
 	firmware *firmware.Watch
+	hardware *givenHardware
 	recorder *recorder.Recorder
 	began    time.Time // set by Run
 
@@ -117,6 +118,7 @@ func New(deps Deps, settings Settings) *Reconciler {
 		deps: deps, settings: settings, clock: deps.Clock,
 		index:    newIndex(deps.Hosts, settings),
 		firmware: firmware.NewWatch(deps.Firmware, deps.Events, deps.Planner.add),
+		hardware: newGivenHardware(deps.Hardware, deps.Planner.add),
 		recorder: recorder.New(deps.Hosts, deps.Clock),
 		drivers:  map[string]*driver{},
 	}
@@ -137,7 +139,7 @@ const syncTimeout = time.Minute
 func (c *Reconciler) waitForSync(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	if cache.WaitForCacheSync(waiting.Done(), c.index.HasSynced, c.firmware.HasSynced, c.deps.Ironics.HasSynced) && c.deps.Secrets.WaitForSync(waiting) || ctx.Err() != nil {
+	if cache.WaitForCacheSync(waiting.Done(), c.index.HasSynced, c.firmware.HasSynced, c.hardware.informer.HasSynced, c.deps.Ironics.HasSynced) && c.deps.Secrets.WaitForSync(waiting) || ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return fmt.Errorf("the hosts, their settings, the Secrets and the IronicInstances could not all be listed within %s (the log has the reasons)", syncTimeout)
@@ -157,7 +159,7 @@ func (c *Reconciler) Run(ctx context.Context) error {
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, run := range []func(context.Context){c.index.Run, c.deps.Secrets.Run, c.firmware.Run} {
+	for _, run := range []func(context.Context){c.index.Run, c.deps.Secrets.Run, c.firmware.Run, c.hardware.informer.RunWithContext} {
 		running.Go(func() { run(ctx) })
 	}
 	if err := c.waitForSync(ctx); err != nil {

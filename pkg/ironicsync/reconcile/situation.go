@@ -6,7 +6,6 @@ import (
 	"context"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -19,7 +18,7 @@ import (
 // inputs gathers what the next step for a host is decided by.
 type inputs struct {
 	secrets  *secrets.Secrets
-	hardware hardwareReader
+	hardware *givenHardware
 	firmware *firmware.Watch
 	images   *registrar.Registrar
 	claims   *registrar.Claims
@@ -30,11 +29,6 @@ type inputs struct {
 	// settingsDigest tells the settings apart that nodes are registered with; see registrar.DigestFor.
 	settingsDigest string
 	clock          clock.PassiveClock
-}
-
-// hardwareReader reads HardwareData.
-type hardwareReader interface {
-	Get(ctx context.Context, namespace, name string) (*metal3.HardwareData, error)
 }
 
 // refreshSecrets reads the Secrets of a host that may have changed since they were last
@@ -54,7 +48,7 @@ func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost)
 }
 
 // situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
-func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHardware bool, settings firmware.HostSettings) (s lifecycle.Situation, retryNow bool) {
+func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHardware bool, settings firmware.HostSettings) (s lifecycle.Situation, retryNow bool) {
 	node := lifecycle.NodeOf(&host.Status)
 	s = lifecycle.Situation{
 		Host: host, ObservedAt: seen.at, HostRead: seen.hostRead, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
@@ -63,7 +57,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		Image:                       c.images.ImageOf(host),
-		HasHardwareData:             hasHardware,
+		GivesHardware:               givesHardware,
 		SettingsDigest:              registrar.DigestFor(c.settingsDigest, c.settings.ConductorGroups.GroupOf(host.Labels)),
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
@@ -92,23 +86,4 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		s.PowerCutKnownFor = b.powerCutKnownFor(host.Status.Record.PowerCut, now)
 	})
 	return s, retryNow
-}
-
-// hasHardwareData reports whether there is a HardwareData that a host without hardware can take it from: one that is new, or that
-// has run something since before it was moved here. Cluster API Provider Metal3 leaves the hardware out of the status that such
-// a host brings along, and an Ironic that has never inspected the machine does not know it either.
-func (c *inputs) hasHardwareData(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if host.Status.HardwareDetails != nil {
-		return false, nil
-	}
-	switch host.Status.Provisioning.State {
-	case metal3.StateRegistering, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-	default:
-		return false, nil
-	}
-	data, err := c.hardware.Get(ctx, host.Namespace, host.Name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && data.Spec.HardwareDetails != nil, err
 }

@@ -8,12 +8,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // oneHardwareData has one HardwareData, or none.
-type oneHardwareData struct{ data *metal3.HardwareData }
+type oneHardwareData struct {
+	HardwareStore // what is not used
+	data          *metal3.HardwareData
+}
 
 func (o oneHardwareData) Get(_ context.Context, _, name string) (*metal3.HardwareData, error) {
 	if o.data == nil {
@@ -22,31 +26,59 @@ func (o oneHardwareData) Get(_ context.Context, _, name string) (*metal3.Hardwar
 	return o.data, nil
 }
 
-// TestHasHardwareData: a HardwareData stands for an inspection of a host that is new, or that has moved here with what it runs. A
-// host that is being inspected waits for what that finds.
-func TestHasHardwareData(t *testing.T) {
-	details := &metal3.HardwareDetails{Hostname: "known"}
-	given := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0"}, Spec: metal3.HardwareDataSpec{HardwareDetails: details}}
+// TestGivesHardware: a HardwareData stands for an inspection of a host that has no hardware yet, and where nothing is inspected, it always
+// says what the hardware is. A host that is being inspected waits for what that finds, and what an inspection has found stays.
+func TestGivesHardware(t *testing.T) {
+	known, other := &metal3.HardwareDetails{Hostname: "known"}, &metal3.HardwareDetails{Hostname: "other"}
+	data := func(details *metal3.HardwareDetails) *metal3.HardwareData {
+		return &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0"}, Spec: metal3.HardwareDataSpec{HardwareDetails: details}}
+	}
 	tests := map[string]struct {
-		state metal3.ProvisioningState
-		known *metal3.HardwareDetails
-		data  *metal3.HardwareData
-		want  bool
+		state    metal3.ProvisioningState
+		disabled bool
+		known    *metal3.HardwareDetails
+		data     *metal3.HardwareData
+		isLate   bool // the watch does not know of the data yet
+		want     bool
 	}{
-		"registering":                {state: metal3.StateRegistering, data: given, want: true},
-		"provisioned":                {state: metal3.StateProvisioned, data: given, want: true},
-		"externally provisioned":     {state: metal3.StateExternallyProvisioned, data: given, want: true},
-		"inspecting":                 {state: metal3.StateInspecting, data: given},
-		"available":                  {state: metal3.StateAvailable, data: given},
-		"provisioned, known already": {state: metal3.StateProvisioned, known: details, data: given},
-		"provisioned, none":          {state: metal3.StateProvisioned},
-		"provisioned, an empty one":  {state: metal3.StateProvisioned, data: &metal3.HardwareData{ObjectMeta: given.ObjectMeta}},
+		"registering":                           {state: metal3.StateRegistering, data: data(known), want: true},
+		"registering, created just before":      {state: metal3.StateRegistering, data: data(known), isLate: true, want: true},
+		"provisioned":                           {state: metal3.StateProvisioned, data: data(known), want: true},
+		"provisioned, created just before":      {state: metal3.StateProvisioned, data: data(known), isLate: true, want: true},
+		"externally provisioned":                {state: metal3.StateExternallyProvisioned, data: data(known), want: true},
+		"inspecting":                            {state: metal3.StateInspecting, data: data(known)},
+		"inspecting, disabled":                  {state: metal3.StateInspecting, disabled: true, known: known, data: data(other)},
+		"available":                             {state: metal3.StateAvailable, data: data(known), want: true},
+		"preparing":                             {state: metal3.StatePreparing, data: data(known), want: true},
+		"provisioned, known already":            {state: metal3.StateProvisioned, known: known, data: data(other)},
+		"available, known already":              {state: metal3.StateAvailable, known: known, data: data(other)},
+		"provisioned, disabled":                 {state: metal3.StateProvisioned, disabled: true, known: known, data: data(other), want: true},
+		"available, disabled":                   {state: metal3.StateAvailable, disabled: true, known: known, data: data(other), want: true},
+		"available, disabled, the same":         {state: metal3.StateAvailable, disabled: true, known: known, data: data(known)},
+		"available, disabled, no data":          {state: metal3.StateAvailable, disabled: true, known: known},
+		"available, disabled, data without any": {state: metal3.StateAvailable, disabled: true, known: known, data: data(nil)},
+		"provisioned, no data":                  {state: metal3.StateProvisioned},
+		"provisioned, data without any":         {state: metal3.StateProvisioned, data: data(nil)},
+		"available, data without any":           {state: metal3.StateAvailable, data: data(nil)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			host := &metal3.BareMetalHost{ObjectMeta: given.ObjectMeta, Status: metal3.BareMetalHostStatus{HardwareDetails: test.known}}
+			given := newGivenHardware(oneHardwareData{data: test.data}, func(types.NamespacedName) {})
+			if test.data != nil && !test.isLate {
+				light, err := withDigestOnly(test.data)
+				if err == nil {
+					err = given.informer.GetStore().Add(light)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0"}, Status: metal3.BareMetalHostStatus{HardwareDetails: test.known}}
 			host.Status.Provisioning.State = test.state
-			got, err := (&inputs{hardware: oneHardwareData{test.data}}).hasHardwareData(t.Context(), host)
+			if test.disabled {
+				host.Spec.InspectionMode = metal3.InspectionModeDisabled
+			}
+			got, err := given.isFor(t.Context(), host)
 			if err != nil || got != test.want {
 				t.Errorf("got %t (%v), want %t", got, err, test.want)
 			}

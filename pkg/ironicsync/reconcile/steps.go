@@ -32,7 +32,7 @@ func (c *driver) drives(ctx context.Context, host *metal3.BareMetalHost) (bool, 
 func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen observation) (
 	situation lifecycle.Situation, step lifecycle.Step, retryNow bool, err error,
 ) {
-	hasHardware, err := c.inputs.hasHardwareData(ctx, host)
+	givesHardware, err := c.inputs.hardware.isFor(ctx, host)
 	if err != nil {
 		return situation, step, false, err
 	}
@@ -40,7 +40,7 @@ func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen obse
 	if err != nil {
 		return situation, step, false, err
 	}
-	situation, retryNow = c.inputs.situation(host, seen, hasHardware, found)
+	situation, retryNow = c.inputs.situation(host, seen, givesHardware, found)
 	return situation, lifecycle.Next(situation), retryNow, nil
 }
 

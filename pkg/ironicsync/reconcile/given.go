@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// HardwareStore keeps the HardwareData objects, one for each host, of its name.
+type HardwareStore interface {
+	executor.HardwareStore
+	kinds.Objects
+}
+
+// givenHardware tells for which hosts a HardwareData gives the hardware, and has the host of each that changes planned again.
+type givenHardware struct {
+	store    HardwareStore
+	informer cache.SharedIndexInformer
+}
+
+// hardwareDigest tells hardware details apart. The zero one is that of none.
+type hardwareDigest [sha256.Size]byte
+
+// digestedHardware is what is kept in memory of a HardwareData, which is as large as all else of its host.
+type digestedHardware struct {
+	metav1.ObjectMeta
+	digest hardwareDigest
+}
+
+func newGivenHardware(store HardwareStore, requeue func(types.NamespacedName)) *givenHardware {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: store.List, WatchFuncWithContext: store.Watch,
+	}, &metal3.HardwareData{}, 0, nil)
+	changed := func(obj any) {
+		if data, ok := obj.(*digestedHardware); ok {
+			requeue(kinds.KeyOf(data))
+		}
+	}
+	// Neither fails before the informer runs.
+	_ = informer.SetTransform(withDigestOnly)
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }})
+	return &givenHardware{store, informer}
+}
+
+// withDigestOnly drops the hardware details themselves.
+func withDigestOnly(obj any) (any, error) {
+	data, ok := obj.(*metal3.HardwareData)
+	if !ok {
+		return obj, nil
+	}
+	return &digestedHardware{
+		metav1.ObjectMeta{Namespace: data.Namespace, Name: data.Name, UID: data.UID, ResourceVersion: data.ResourceVersion},
+		digestOf(data.Spec.HardwareDetails),
+	}, nil
+}
+
+func digestOf(details *metal3.HardwareDetails) hardwareDigest {
+	if details == nil {
+		return hardwareDigest{}
+	}
+	text, err := json.Marshal(details)
+	if err != nil {
+		panic(err) // cannot happen: it was decoded from JSON
+	}
+	return sha256.Sum256(text)
+}
+
+// isFor reports whether a host is to take its hardware over from its HardwareData. Without inspections, that has the say at any time. It
+// stands for an inspection of a host without hardware: one that is new, whose Ironic keeps no inventory, or that has run something since
+// before it was moved here. (Cluster API Provider Metal3 leaves the hardware out of the status that such a host brings along, and an
+// Ironic that has never inspected the machine does not know it either.) What an inspection finds, or has found, is never replaced.
+func (g *givenHardware) isFor(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	details := host.Status.HardwareDetails
+	switch host.Status.Provisioning.State {
+	case metal3.StateInspecting:
+		return false, nil
+	case metal3.StateRegistering, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		if details == nil { // the watch may not know yet what was created before the host, and then the machine would be inspected
+			data, err := g.store.Get(ctx, host.Namespace, host.Name)
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return err == nil && data.Spec.HardwareDetails != nil, err
+		}
+	}
+	if details != nil && !host.InspectionDisabled() {
+		return false, nil
+	}
+	known, _, _ := g.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
+	data, exists := known.(*digestedHardware)
+	return exists && data.digest != hardwareDigest{} && data.digest != digestOf(details), nil
+}
