@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
@@ -27,14 +29,7 @@ func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	names := []string{host.Spec.BMC.CredentialsName}
-	if tried := host.Status.TriedCredentials.Reference; tried != nil && tried.Name != names[0] {
-		names = append(names, tried.Name)
-	}
-	for _, name := range names {
-		if name == "" {
-			continue
-		}
+	for _, name := range namesOfSecrets(host) {
 		if err := r.secrets.Release(ctx, host, name); err != nil {
 			return Outcome{}, fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, name, err)
 		}
@@ -46,4 +41,14 @@ func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
 	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.BareMetalHostFinalizer })
 	_, err := r.hosts.Update(ctx, updated)
 	return Outcome{}, live.IgnoreNotFound(err)
+}
+
+// namesOfSecrets returns the names of the Secrets that may have the finalizer because of a host. This server puts it on those of BMCs.
+// The Bare Metal Operator puts it on that of the ramdisk's network, too, since 0.14, and has it stay there after a migration.
+func namesOfSecrets(host *metal3.BareMetalHost) []string {
+	names := sets.New(host.Spec.BMC.CredentialsName, host.Spec.PreprovisioningNetworkDataName)
+	if tried := host.Status.TriedCredentials.Reference; tried != nil {
+		names.Insert(tried.Name)
+	}
+	return sets.List(names.Delete(""))
 }

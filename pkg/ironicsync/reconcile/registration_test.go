@@ -130,6 +130,39 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 	})
 }
 
+// TestOperatorsFinalizerGoes: the Bare Metal Operator puts its finalizer on the Secret with the ramdisk's network, too. After a
+// migration, the Secret can be deleted once its host is gone. What another host needs for its BMC stays.
+func TestOperatorsFinalizerGoes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		network := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "network", Finalizers: []string{metal3.SecretFinalizer}},
+			Data:       map[string][]byte{"networkData": []byte(`{"networks":[]}`)},
+		}
+		if err := w.secrets.put(network); err != nil {
+			t.Fatal(err)
+		}
+		finalizersOf := func(name string) []string {
+			secret, err := w.secrets.client.CoreV1().Secrets(enginetest.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return secret.Finalizers
+		}
+		host, other := enrolled(0), enrolled(1)
+		host.Spec.PreprovisioningNetworkDataName = "network"
+		w.hosts.Add(other)
+		w.available(host)
+		w.hosts.Remove(t, host.Name)
+		w.after(time.Minute, "gone", w.gone)
+		if left := finalizersOf("network"); len(left) > 0 {
+			t.Errorf("the Secret with the network keeps %v", left)
+		}
+		if left := finalizersOf("bmc"); len(left) != 1 {
+			t.Errorf("the Secret of the other host's BMC has the finalizers %v", left)
+		}
+	})
+}
+
 // TestSecretMadeAlongWithHost: the watch of the Secrets may tell later than that of the
 // hosts. Nobody wants to hear of an error then.
 func TestSecretMadeAlongWithHost(t *testing.T) {
