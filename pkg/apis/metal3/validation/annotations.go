@@ -30,9 +30,7 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 			status, err := v1alpha1.ParseStatusAnnotation(value)
 			invalid(err)
 			if status != nil {
-				all = append(all, validateStatusEnums(status, path)...)
-				all = append(all, validateStatusImages(status, path)...)
-				all = append(all, validateStatusSize(status, path)...)
+				all = append(all, validateBroughtStatus(status, path)...)
 			}
 		case key == v1alpha1.InspectAnnotation:
 			disabled, err := v1alpha1.ParseInspectAnnotation(value)
@@ -50,6 +48,13 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 		}
 	}
 	return all
+}
+
+// validateBroughtStatus checks a status that an annotation has.
+func validateBroughtStatus(status *v1alpha1.BareMetalHostStatus, path *field.Path) field.ErrorList {
+	all := validateStatusEnums(status, path)
+	all = append(all, validateStatusImages(status, path)...)
+	return append(all, validateStatusSize(status, path)...)
 }
 
 // validateRebootAnnotations checks the reboot annotations of a host, or of a claim, which

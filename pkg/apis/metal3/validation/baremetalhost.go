@@ -27,12 +27,17 @@ func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 
 // ValidateBareMetalHostUpdate validates an update of a host's spec and metadata. Errors
 // that the host had before are ignored, so that a rule that is newer than the host does not
-// prevent changes of its finalizers or its power.
+// prevent changes of its finalizers or its power. So are those in its status that an annotation repeats, which is how Cluster API Provider
+// Metal3 pauses a host.
 func ValidateBareMetalHostUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	all = append(all, validateHostSize(host, old)...)
 	all = append(all, validateChange(host, old)...)
 	known := validateContents(old)
+	if _, has := host.Annotations[v1alpha1.StatusAnnotation]; has {
+		path := field.NewPath("metadata", "annotations").Key(v1alpha1.StatusAnnotation)
+		known = append(known, validateBroughtStatus(&old.Status, path)...)
+	}
 	if host.Spec.BMC.Address != old.Spec.BMC.Address {
 		// The error does not contain the password, which may be all that has changed.
 		known = slices.DeleteFunc(known, func(err *field.Error) bool { return err.Field == "spec.bmc.address" })

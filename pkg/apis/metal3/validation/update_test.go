@@ -27,6 +27,14 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 	runsCustom := func(h *v1alpha1.BareMetalHost) {
 		h.Status.Provisioning.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"}
 	}
+	runs := func(url string) mutation {
+		return func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.Image.URL = url }
+	}
+	tried := func(url string) mutation {
+		return func(h *v1alpha1.BareMetalHost) { h.Status.LastAttemptedImage = &v1alpha1.Image{URL: url} }
+	}
+	runningStatus := func(url string) string { return `{"provisioning":{"image":{"url":"` + url + `"}}}` }
+	const secretURL, statusPath = "http://user:secret@images/v1", "metadata.annotations[" + v1alpha1.StatusAnnotation + "]."
 	provisioned := status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusOK)
 	tests := map[string]struct {
 		// both are applied to the old and the new host.
@@ -75,13 +83,19 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"reboot annotation of an invalid host removed": {
 			both: []mutation{broken}, old: []mutation{annotation("reboot.metal3.io", "")},
 		},
-		"an invalid host powered off":        {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }}},
-		"a new error in an invalid host":     {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "x" }}, want: []string{"spec.bootMode: supported values"}},
-		"a bad annotation on a valid host":   {new: []mutation{annotation("reboot.metal3.io", "x")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
-		"a bad annotation exchanged":         {old: []mutation{annotation("reboot.metal3.io", "x")}, new: []mutation{annotation("reboot.metal3.io", "y")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
-		"inspection disabled by annotation":  {both: []mutation{noMAC}, new: []mutation{annotation("inspect.metal3.io", "disabled")}, want: []string{mac + ": is required if inspection is disabled"}},
-		"metadata is checked as well":        {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "b" }}, want: []string{"metadata.name: field is immutable"}},
-		"a name that is a UUID, from before": {both: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134-1690-45c6-93ee-b96c31dbfc54" }}},
+		"an invalid host powered off":       {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }}},
+		"a new error in an invalid host":    {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "x" }}, want: []string{"spec.bootMode: supported values"}},
+		"a bad annotation on a valid host":  {new: []mutation{annotation("reboot.metal3.io", "x")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
+		"a bad annotation exchanged":        {old: []mutation{annotation("reboot.metal3.io", "x")}, new: []mutation{annotation("reboot.metal3.io", "y")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
+		"inspection disabled by annotation": {both: []mutation{noMAC}, new: []mutation{annotation("inspect.metal3.io", "disabled")}, want: []string{mac + ": is required if inspection is disabled"}},
+		// Cluster API Provider Metal3 pauses a host, and prepares its move, by an annotation with its status.
+		"own status as annotation":                      {both: []mutation{provisioned, runs(secretURL)}, new: []mutation{annotation(v1alpha1.PausedAnnotation, "metal3.io/capm3"), annotation(v1alpha1.StatusAnnotation, runningStatus(secretURL))}},
+		"own last image as annotation":                  {both: []mutation{provisioned, tried("ftp://images/v1")}, new: []mutation{annotation(v1alpha1.StatusAnnotation, `{"lastAttemptedImage":{"url":"ftp://images/v1"}}`)}},
+		"another password in the annotation":            {both: []mutation{provisioned, runs(secretURL)}, new: []mutation{annotation(v1alpha1.StatusAnnotation, runningStatus("http://user:other@images/v1"))}, want: []string{statusPath + "provisioning.image.url: must not contain a user name or password"}},
+		"own last image as another one":                 {both: []mutation{provisioned, tried(secretURL)}, new: []mutation{annotation(v1alpha1.StatusAnnotation, runningStatus(secretURL))}, want: []string{statusPath + "provisioning.image.url: must not contain a user name or password"}},
+		"own status, and something else, as annotation": {both: []mutation{provisioned, runs(secretURL)}, new: []mutation{annotation(v1alpha1.StatusAnnotation, `{"operationalStatus":"fine",`+runningStatus(secretURL)[1:])}, want: []string{statusPath + "operationalStatus: supported values"}},
+		"metadata is checked as well":                   {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "b" }}, want: []string{"metadata.name: field is immutable"}},
+		"a name that is a UUID, from before":            {both: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134-1690-45c6-93ee-b96c31dbfc54" }}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
