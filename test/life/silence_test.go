@@ -85,7 +85,7 @@ func TestSecretGoneWhenProvisioned(t *testing.T) {
 	h.provisioned()
 	h.states()
 	h.patch(`{"spec":{"bmc":{"credentialsName":"later"}}}`)
-	h.failed(metal3.ProvisionedRegistrationError, `Secret "later"`)
+	h.failed(metal3.RegistrationError, `Secret "later"`)
 	h.secret("later", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
 	h.wait("mended", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
 	h.provisioned()

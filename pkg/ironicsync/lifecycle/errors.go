@@ -178,7 +178,7 @@ func holdError(status *metal3.BareMetalHostStatus) *hostError {
 	if hold == nil {
 		return nil
 	}
-	err := countedError(registrationErrorType(status), hold.Message)
+	err := countedError(holdErrorType(status), hold.Message)
 	err.isHold = true
 	return err
 }
@@ -230,7 +230,7 @@ func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 	if r == nil || r.Reason == metal3.RegisteredReason || r.Reason == metal3.NodeLostReason {
 		return nil
 	}
-	err := newError(registrationErrorType(status), r.Message)
+	err := newError(metal3.RegistrationError, r.Message)
 	// What a host is told about its Secret, its address or its ports keeps nobody from undeploying a machine whose BMC was verified.
 	err.isOfMachine = r.Reason != metal3.RequestFailedReason && !isVerified(status)
 	return err
@@ -242,9 +242,9 @@ func isVerified(status *metal3.BareMetalHostStatus) bool {
 	return node != nil && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 }
 
-// registrationErrorType returns the error type of a failed registration. It differs for hosts
-// that are provisioned, which keep their state.
-func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
+// holdErrorType returns the error type of a hold, for which the Bare Metal Operator has none. (In its types, the registration of a host
+// fails alike whatever the host runs, and only what has to do with an adoption is of the provisioned.)
+func holdErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	if status.Provisioning.State.RunsSomething() {
 		return metal3.ProvisionedRegistrationError
 	}
@@ -275,7 +275,7 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	case ironic.Enroll:
 		// A node whose verification has failed returns to enroll. One that was never verified
 		// is in enroll, too, but has no last_error.
-		return failedNodeError(status, registrationErrorType(status), node, "")
+		return failedNodeError(status, metal3.RegistrationError, node, "")
 	case ironic.InspectFail:
 		return failedNodeError(status, metal3.InspectionError, node, "inspection failed")
 	case ironic.CleanFail:
@@ -322,7 +322,7 @@ func faultType(status *metal3.BareMetalHostStatus, node *Node) metal3.ErrorType 
 		return metal3.ServicingError
 	case ironic.FaultPowerFailure:
 		if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying {
-			return registrationErrorType(status)
+			return metal3.RegistrationError
 		}
 	}
 	return metal3.PowerManagementError

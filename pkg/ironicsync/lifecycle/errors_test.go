@@ -81,12 +81,12 @@ func TestErrorDuringRegistrationRetries(t *testing.T) {
 	}
 }
 
-// The same for a host that runs something: an error type of its own, and its
-// state stays.
+// The same for a host that runs something, whose state stays. As with the Bare Metal Operator, only an adoption has an error type of its
+// own.
 func TestErrorOfProvisionedHostRegisteredAgain(t *testing.T) {
 	for _, state := range []metal3.ProvisioningState{metal3.StateProvisioned, metal3.StateExternallyProvisioned} {
 		verifying, failed := recorded(t, "trixie-verifying"), recorded(t, "trixie-enroll-verify-failed")
-		away := func(n int) wrong { return wrong{metal3.ProvisionedRegistrationError, failed.LastError, n} }
+		away := func(n int) wrong { return wrong{metal3.RegistrationError, failed.LastError, n} }
 		host := follow(t, string(state), newHost(withState(state)), []step{
 			{failed, away(1)}, {verifying, away(1)}, {failed, away(2)},
 			{recorded(t, "trixie-manageable"), wrong{}},
@@ -137,10 +137,6 @@ func TestErrorOfRegistrationWins(t *testing.T) {
 		}
 		host = observe(host, node)
 		want := wrong{metal3.RegistrationError, message, 1}
-		switch host.Status.Provisioning.State {
-		case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-			want.kind = metal3.ProvisionedRegistrationError
-		}
 		if got := wrongWith(host); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -151,14 +147,24 @@ func TestErrorOfRegistrationWins(t *testing.T) {
 	}
 }
 
+// The Bare Metal Operator has the same type of error when the Secret of a provisioned host is deleted.
+func TestErrorOfRegistrationOfProvisionedHost(t *testing.T) {
+	const message = `Secret "host-0-bmc" does not exist`
+	for _, state := range []metal3.ProvisioningState{metal3.StateAvailable, metal3.StateProvisioned, metal3.StateExternallyProvisioned} {
+		host := newHost(withState(state), withRegistration(metal3.SecretNotFoundReason, message))
+		Render(host, now)
+		if got, want := wrongWith(host), (wrong{metal3.RegistrationError, message, 1}); got != want {
+			t.Errorf("%s: %+v, want %+v", state, got, want)
+		}
+	}
+}
+
 // A BMC that falls silent while its host is on its way into Ironic is a matter
 // of the registration.
 func TestErrorOfSilentBMCDuringRegistration(t *testing.T) {
-	for state, want := range map[metal3.ProvisioningState]metal3.ErrorType{
-		metal3.StateRegistering: metal3.RegistrationError, metal3.StateProvisioned: metal3.ProvisionedRegistrationError,
-	} {
+	for _, state := range []metal3.ProvisioningState{metal3.StateRegistering, metal3.StateProvisioned} {
 		node := &ironic.Node{Address: ownBMC, ProvisionState: ironic.Enroll, Fault: ironic.FaultPowerFailure, LastError: "no answer"}
-		follow(t, string(state), newHost(withState(state)), []step{{node, wrong{want, "no answer", 1}}})
+		follow(t, string(state), newHost(withState(state)), []step{{node, wrong{metal3.RegistrationError, "no answer", 1}}})
 	}
 }
 

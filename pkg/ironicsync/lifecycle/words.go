@@ -82,10 +82,11 @@ func errorLead(status *metal3.BareMetalHostStatus) string {
 		return registrationLead(r.Reason)
 	}
 	switch status.Record.Error.Type {
-	case metal3.RegistrationError:
+	case metal3.RegistrationError, metal3.ProvisionedRegistrationError:
+		if status.Provisioning.State.RunsSomething() {
+			return "The host could not be registered in Ironic again."
+		}
 		return "The host could not be registered in Ironic."
-	case metal3.ProvisionedRegistrationError:
-		return "The host could not be registered in Ironic again."
 	case metal3.InspectionError:
 		return "The inspection has failed."
 	case metal3.PreparationError:

@@ -190,8 +190,8 @@ const (
 	ProvisioningErrorReason = "ProvisioningError"
 	// PowerManagementErrorReason means that the power could not be read or changed.
 	PowerManagementErrorReason = "PowerManagementError"
-	// ProvisionedRegistrationErrorReason means that a provisioned host could not be registered
-	// again.
+	// ProvisionedRegistrationErrorReason means that Ironic could not adopt a provisioned host,
+	// which is registered in it again.
 	ProvisionedRegistrationErrorReason = "ProvisionedRegistrationError"
 	// ServicingErrorReason means that a change of a provisioned host failed.
 	ServicingErrorReason = "ServicingError"

@@ -119,8 +119,8 @@ type ErrorType string
 
 // The error types.
 const (
-	// ProvisionedRegistrationError means that a provisioned host could not be registered
-	// again.
+	// ProvisionedRegistrationError means that Ironic could not adopt a provisioned host, which
+	// is registered in it again, or that such a host is held.
 	ProvisionedRegistrationError ErrorType = "provisioned registration error"
 	// RegistrationError means that the host could not be registered, for example because the
 	// BMC address or credentials are wrong or the BMC does not answer.
