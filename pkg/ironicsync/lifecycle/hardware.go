@@ -100,7 +100,7 @@ func cpu(cpu object, known metal3.CPU) metal3.CPU {
 	return metal3.CPU{
 		Arch:           read(cpu.at("architecture"), known.Arch, toArch),
 		Model:          read(cpu.at("model_name"), known.Model, toText),
-		ClockMegahertz: metal3.ClockSpeed(read(cpu.at("frequency"), float64(known.ClockMegahertz), toNumber)),
+		ClockMegahertz: metal3.ClockSpeed(math.Round(read(cpu.at("frequency"), float64(known.ClockMegahertz), toNumber))), // clients take it for an integer, as with the operator
 		Flags:          flags(cpu.at("flags"), known.Flags),
 		Count:          read(cpu.at("count"), known.Count, toCount),
 	}

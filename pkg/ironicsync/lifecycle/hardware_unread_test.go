@@ -55,7 +55,11 @@ func TestHardwareFromParts(t *testing.T) {
 		},
 		"a CPU frequency that is a number": {
 			inventory: `{"cpu": {"frequency": 2600.5}}`,
-			want:      metal3.HardwareDetails{CPU: metal3.CPU{ClockMegahertz: 2600.5}},
+			want:      metal3.HardwareDetails{CPU: metal3.CPU{ClockMegahertz: 2601}},
+		},
+		"a CPU frequency as it is measured": {
+			inventory: `{"cpu": {"frequency": "2499.998"}}`,
+			want:      metal3.HardwareDetails{CPU: metal3.CPU{ClockMegahertz: 2500}},
 		},
 		"a CPU frequency that is none":   {inventory: `{"cpu": {"frequency": "unknown"}}`, unread: `inventory.cpu.frequency is "unknown"`},
 		"a CPU frequency with a unit":    {inventory: `{"cpu": {"frequency": "2400.5 MHz"}}`, unread: `inventory.cpu.frequency is "2400.5 MHz"`},
