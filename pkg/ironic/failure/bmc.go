@@ -57,9 +57,12 @@ var (
 		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
 )
 
-// ipmiFailed is the kind of an IPMI command that has failed, and bmcWithoutSessions that of a BMC that lets its user in no further.
+// ipmiFailed is the kind of an IPMI command that has failed, ipmiBootTimeout and ipmiBootDevice those of two commands that not all BMCs take,
+// and bmcWithoutSessions that of a BMC that lets its user in no further.
 const (
 	ipmiFailed         Kind = "IPMIFailed"
+	ipmiBootTimeout    Kind = "IPMIBootTimeout"
+	ipmiBootDevice     Kind = "IPMIBootDevice"
 	bmcWithoutSessions Kind = "BMCWithoutSessions"
 )
 
@@ -72,6 +75,10 @@ func (m Meaning) RefusesUser() bool {
 // MayRefuseUser reports whether it is not known if the BMC has refused its user or has not answered: what ipmitool says of that, Ironic
 // does not pass on.
 func (m Meaning) MayRefuseUser() bool { return m.Kind == ipmiFailed }
+
+// RefusesCommand reports whether the BMC takes other commands, but not this one. (Before it sets a boot device, Ironic switches the machine or
+// asks for its power state, and at a BMC that is silent, or refuses the user, that fails already.)
+func (m Meaning) RefusesCommand() bool { return m.Kind == ipmiBootTimeout || m.Kind == ipmiBootDevice }
 
 // noSystem is what sushy says of a System that is not there. Other resources of the BMC may be missing, too.
 var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/systems/[^/\s]+/? not found`)
@@ -88,6 +95,14 @@ var bmcAnswerRules = []rule{
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
 	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
 	{bmcName, []string{"address lookup for"}},
+	// Set System Boot Options, by its number: the parameter 3 has to be set before each boot device, unless Ironic is told to leave that out,
+	// and the parameter 5 is the boot device, if the boot mode is UEFI. Otherwise, ipmitool has a name for that.
+	{Meaning{ipmiBootTimeout, "The BMC has not taken the IPMI command that keeps the boot device from timing out.",
+		"That is no matter of the credentials. Some BMCs do not know the command: have Ironic leave it out, with `openstack baremetal node set --driver-info ipmi_disable_boot_timeout=false` and the node, or with [ipmi]disable_boot_timeout for all. Or use redfish:// in spec.bmc.address."},
+		[]string{"ipmi call failed: raw 0x00 0x08 0x03"}},
+	{Meaning{ipmiBootDevice, "The BMC has not taken the IPMI command that sets the boot device.",
+		"That is no matter of the credentials. Reset the BMC at {address}, or update its firmware; or use redfish:// in spec.bmc.address, if the BMC has that."},
+		[]string{"ipmi call failed: raw 0x00 0x08", "ipmi call failed: chassis bootdev"}},
 	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},

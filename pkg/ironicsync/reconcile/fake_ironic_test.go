@@ -3,6 +3,7 @@
 package reconcile_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,9 +37,10 @@ type fakeIronic struct {
 	mute     map[string]bool
 	timeout  time.Duration
 	verified map[string][]time.Time
-	// invalid is what is wrong with all deployments, fails how often a state is yet to fail.
+	// invalid is what is wrong with all deployments, fails how often a state is yet to fail, and says what is said of that, if not only failure.
 	invalid []string
 	fails   map[ironic.ProvisionState]int
+	says    string
 	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
 	reworded string
 	// powerFails is the error of every power action, if not empty.
@@ -423,7 +425,7 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 				f.registrations[id].Properties["cpu_arch"] = "x86_64"
 			case f.fails[way[0]] > 0:
 				f.fails[way[0]]--
-				n.LastError = failure
+				n.LastError = cmp.Or(f.says, failure)
 				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
 					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
 					ironic.Servicing: ironic.ServiceFail,

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
@@ -186,4 +187,28 @@ func TestHungBMCs(t *testing.T) {
 			t.Errorf("a BMC was not tried for %s", gap)
 		}
 	})
+}
+
+// TestRefusedCommand: who refuses one command of IPMI refuses it again, and each try switches the machine off. So the pauses grow, whereas a
+// BMC that is silent may be back at any moment.
+func TestRefusedCommand(t *testing.T) {
+	for command, refused := range map[string]bool{
+		"raw 0x00 0x08 0x03 0x08": true, "power off": false,
+	} {
+		t.Run(command, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				const tries = 5
+				w.ironic.Change(func() {
+					w.ironic.fails[ironic.Inspecting] = tries
+					w.ironic.says = "Failed to inspect hardware. Reason: unable to start inspection: IPMI call failed: " + command + "."
+				})
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				took := w.after(2*time.Hour, "it is inspected", w.in(metal3.StateAvailable))
+				if refused && took < 15*time.Minute || !refused && took > 4*time.Minute {
+					t.Errorf("after %d failures, it is inspected after %s", tries, took)
+				}
+			})
+		})
+	}
 }
