@@ -25,6 +25,16 @@ var proxyRule = rule{Meaning{"Proxy", "Ironic uses a proxy that does not let it 
 	"Where Ironic runs, add the networks of the BMCs, the machines and the servers of images to NO_PROXY, or unset HTTPS_PROXY and HTTP_PROXY."},
 	[]string{"unable to connect to proxy", "proxyerror", "tunnel connection failed", "proxy authentication required"}}
 
+// noTLSPhrases are what Python says of an answer that is not TLS. Which of them depends on the version of OpenSSL.
+var noTLSPhrases = []string{"wrong_version_number", "wrong version number", "record_layer_failure", "record layer failure", "packet_length_too_long", "packet length too long"}
+
+// failedTLSPhrases are of whatever else Python says of TLS: who makes that fail has answered. slowTLSPhrases are of what it says of TLS if
+// nobody has.
+var (
+	failedTLSPhrases = []string{"sslerror(", "[ssl:", "[ssl]"}
+	slowTLSPhrases   = []string{"sslerror( * timed out"}
+)
+
 // brokenTLSPhrases are what Python says of a server that ends the connection while TLS begins.
 var brokenTLSPhrases = []string{"eof occurred in violation of protocol", "unexpected_eof_while_reading", "ssleoferror", "sslzeroreturnerror"}
 
@@ -66,6 +76,16 @@ const (
 	bmcWithoutSessions Kind = "BMCWithoutSessions"
 )
 
+// The kinds of what keeps Ironic from talking to a BMC that is there.
+const (
+	bmcCertificate    Kind = "BMCCertificate"
+	bmcWithoutTLS     Kind = "BMCWithoutTLS"
+	bmcOldTLS         Kind = "BMCOldTLS"
+	bmcFailedTLS      Kind = "BMCFailedTLS"
+	bmcSeveralSystems Kind = "BMCSeveralSystems"
+	bmcAddressInvalid Kind = "BMCAddressInvalid"
+)
+
 // RefusesUser reports whether the BMC has answered, and has refused its user. Many BMCs lock an account after a few refusals, and keep it
 // locked for as long as somebody goes on trying.
 func (m Meaning) RefusesUser() bool {
@@ -75,6 +95,11 @@ func (m Meaning) RefusesUser() bool {
 // MayRefuseUser reports whether it is not known if the BMC has refused its user or has not answered: what ipmitool says of that, Ironic
 // does not pass on.
 func (m Meaning) MayRefuseUser() bool { return m.Kind == ipmiFailed }
+
+// IsNoAccess reports whether the BMC is there, but Ironic gets nowhere with it until somebody has changed one of the two, or the address.
+func (m Meaning) IsNoAccess() bool {
+	return slices.Contains([]Kind{bmcCertificate, bmcWithoutTLS, bmcOldTLS, bmcFailedTLS, bmcSeveralSystems, bmcAddressInvalid}, m.Kind)
+}
 
 // RefusesCommand reports whether the BMC takes other commands, but not this one. (Before it sets a boot device, Ironic switches the machine or
 // asks for its power state, and at a BMC that is silent, or refuses the user, that fails already.)
@@ -88,7 +113,7 @@ var bmcAnswerRules = []rule{
 	{bmcNoSystem, []string{"answered 404 for the system",
 		// Each System has this attribute, and nothing else has.
 		"the attribute boot is missing from the resource /redfish/v1/managers/", "the attribute boot is missing from the resource /redfish/v1/chassis/"}},
-	{Meaning{"BMCSeveralSystems", "The BMC has several Systems, and spec.bmc.address names none of them.",
+	{Meaning{bmcSeveralSystems, "The BMC has several Systems, and spec.bmc.address names none of them.",
 		"Add the path of one to {address}, such as /redfish/v1/Systems/1. The BMC lists its Systems at /redfish/v1/Systems."},
 		[]string{"system count is not exactly one"}},
 	{bmcCharacters, []string{"verify step * 'latin-1' codec can't encode"}},
@@ -106,7 +131,7 @@ var bmcAnswerRules = []rule{
 	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
-	{Meaning{"BMCAddressInvalid", "Ironic does not accept the address of the BMC.",
+	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address."},
 		[]string{"invalid redfish address", "invalid ipmi address"}},
 	{Meaning{bmcWithoutSessions, "The BMC opens no session for Redfish.",
@@ -144,18 +169,22 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
 		"Check that {address} is the address and the port of the BMC, and that Redfish is enabled there. If it has none, use ipmi://."},
 		[]string{"/redfish/v1/ not found", "/redfish/v1 not found"}},
-	{Meaning{"BMCCertificate", "Ironic does not trust the certificate of the BMC.",
+	{Meaning{bmcCertificate, "Ironic does not trust the certificate of the BMC.",
 		"Install one on the BMC at {address} that is trusted, or set spec.bmc.disableCertificateVerification."},
 		certificatePhrases},
-	{Meaning{"BMCWithoutTLS", "The BMC does not speak TLS at this port.",
+	{Meaning{bmcWithoutTLS, "The BMC does not speak TLS at this port.",
 		"Correct the port in {address}, or use redfish+http:// if the BMC has no TLS."},
-		[]string{"wrong_version_number", "wrong version number", "http_request"}},
-	{Meaning{"BMCOldTLS", "Ironic and the BMC have no version of TLS in common that both accept.",
+		append([]string{"http_request"}, noTLSPhrases...)},
+	{Meaning{bmcOldTLS, "Ironic and the BMC have no version of TLS in common that both accept.",
 		"Update the firmware of the BMC at {address}, or have Ironic accept older versions and keys."},
 		[]string{"unsupported_protocol", "unsupported protocol", "handshake failure", "handshake_failure", "alert protocol version", "dh_key_too_small", "dh key too small", "unsafe_legacy_renegotiation_disabled"}},
 	{Meaning{"BMCEndsTLS", "The BMC ends the connection while TLS begins.",
 		"Check that {address} has the port at which the BMC speaks TLS. If it has, update its firmware, or have Ironic accept older versions and ciphers; a BMC that is overloaded may need a reset."},
 		brokenTLSPhrases},
+	{bmcUnreachable, slowTLSPhrases},
+	{Meaning{bmcFailedTLS, "No TLS connection to the BMC is possible.",
+		"The end of the error says why, in the words of OpenSSL. Check that {address} has the port at which the BMC speaks TLS, and look at its certificate, versions and ciphers; update its firmware."},
+		failedTLSPhrases},
 	{bmcName, namePhrases},
 	{virtualMediaFailed, []string{"virtual media mount failed"}},
 	{Meaning{"BMCError", "The BMC reports an error of its own.",

@@ -2,6 +2,8 @@
 
 package failure
 
+import "slices"
+
 var checksumRules = []rule{
 	{Meaning{"ChecksumNotListed", "The file of checksums does not list the image.",
 		"Add the image to that file under its name, which is the last part of spec.image.url, without a directory; or write the checksum itself into spec.image.checksum."},
@@ -38,6 +40,8 @@ var (
 		"Use an image in the raw format (spec.image.format: raw), which is not kept in memory."}
 	conductorDiskFull = Meaning{"ConductorDiskFull", "Ironic has no disk space left for the image.",
 		"Free or add disk space where Ironic runs."}
+	imageServerUnreachable = Meaning{"ImageServerUnreachable", "The server of the image does not answer.",
+		"Check that the server runs, and that Ironic and the machine's network reach " + imageURL + "."}
 	bootLoader = Meaning{"BootLoader", "The boot loader could not be installed.",
 		"Check that spec.bootMode is one for which the image is made: UEFI needs an EFI system partition."}
 )
@@ -63,9 +67,10 @@ var imageRules = []rule{
 	{Meaning{"ImageCertificate", "The certificate of the server of the image is not trusted.",
 		"Have Ironic and the ramdisk trust the authority that has signed it, or correct the certificate."},
 		certificatePhrases},
+	{imageServerUnreachable, slowTLSPhrases},
 	{Meaning{"ImageServerTLS", "No TLS connection to the server of the image is possible.",
 		"Correct the scheme, the port or the TLS versions of " + imageURL + "."},
-		append([]string{"wrong_version_number", "unsupported_protocol", "handshake_failure", "alert handshake failure"}, brokenTLSPhrases...)},
+		slices.Concat([]string{"unsupported_protocol", "handshake_failure", "alert handshake failure"}, noTLSPhrases, brokenTLSPhrases, failedTLSPhrases)},
 	{imageTooLarge, []string{"no space left on device"}},
 	{Meaning{"ImageServerName", "The host name of the server of the image cannot be resolved.",
 		"Correct " + imageURL + "; or have DNS know the name, in the network of the machine too."},
@@ -73,9 +78,7 @@ var imageRules = []rule{
 	{Meaning{"ImageTimeout", "The image was not downloaded in time.",
 		"Look at the server of the image and at the network between it and the machine."},
 		[]string{"download exceeded max allowed time", "timed out reading next chunk", "image download timeout"}},
-	{Meaning{"ImageServerUnreachable", "The server of the image does not answer.",
-		"Check that the server runs, and that Ironic and the machine's network reach " + imageURL + "."},
-		connectionPhrases},
+	{imageServerUnreachable, connectionPhrases},
 	{Meaning{"ImageURLNotSupported", "Ironic does not know how to download the image.",
 		"Correct spec.image.url: Ironic downloads http://, https:// and, if it is new enough, oci:// images."},
 		[]string{"image download protocol", "scheme-less image href", "was not specific"}},

@@ -38,6 +38,8 @@ func causeOf(message string) metal3.ErrorCause {
 		return metal3.BMCRefuses
 	case meaning.MayRefuseUser():
 		return metal3.BMCSilentOrRefuses
+	case meaning.IsNoAccess():
+		return metal3.BMCNoAccess
 	case meaning.RefusesCommand():
 		return "" // whoever takes other commands is not silent, and will refuse this one again
 	case ironic.SaysBMCIsSilent(message):

@@ -517,14 +517,18 @@ func TestErrorsOfTheMachine(t *testing.T) {
 func TestCauses(t *testing.T) {
 	const redfish, inspect = "Failed to get power state for node n. Error: Redfish connection failed for node n: ", "Failed to inspect hardware. Reason: unable to start inspection: "
 	for message, want := range map[string]metal3.ErrorCause{
-		redfish + "Unable to connect to https://192.0.2.1. Error: timed out":              metal3.BMCSilent,
-		redfish + "HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401":     metal3.BMCRefuses,
-		"Failed to get power state for node n. Error: IPMI call failed: power status.":    metal3.BMCSilentOrRefuses,
-		inspect + "IPMI call failed: power off.":                                          metal3.BMCSilentOrRefuses,
-		inspect + "IPMI call failed: raw 0x00 0x08 0x03 0x08.":                            "",
-		inspect + "IPMI call failed: raw 0x00 0x08 0x05 0xe0 0x04 0x00 0x00 0x00.":        "",
-		"Failed to prepare node n for cleaning: IPMI call failed: chassis bootdev pxe.":   "",
-		"The cleaning state can't be resumed by conductor conductor-0. Moving to failed.": metal3.Interrupted,
+		redfish + "Unable to connect to https://192.0.2.1. Error: timed out":                                                            metal3.BMCSilent,
+		redfish + "HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401":                                                   metal3.BMCRefuses,
+		"Failed to get power state for node n. Error: IPMI call failed: power status.":                                                  metal3.BMCSilentOrRefuses,
+		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLError(1, '[SSL] record layer failure')))":      metal3.BMCNoAccess,
+		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLError('The handshake operation timed out')))":  metal3.BMCSilent,
+		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLEOFError(8, 'EOF occurred in violation')))":    metal3.BMCSilent,
+		"Failed to get power state for node n. Error: Invalid IPMI address \"a_b\" for node n. Must be a valid IP address or hostname.": metal3.BMCNoAccess,
+		inspect + "IPMI call failed: power off.":                                                                                        metal3.BMCSilentOrRefuses,
+		inspect + "IPMI call failed: raw 0x00 0x08 0x03 0x08.":                                                                          "",
+		inspect + "IPMI call failed: raw 0x00 0x08 0x05 0xe0 0x04 0x00 0x00 0x00.":                                                      "",
+		"Failed to prepare node n for cleaning: IPMI call failed: chassis bootdev pxe.":                                                 "",
+		"The cleaning state can't be resumed by conductor conductor-0. Moving to failed.":                                               metal3.Interrupted,
 		"no": "",
 	} {
 		if got := causeOf(message); got != want {

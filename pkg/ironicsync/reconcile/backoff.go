@@ -22,9 +22,9 @@ const maxBackoffExponent = 9
 // lock an account.
 const maxDoublings = 6
 
-// maxRefusedExponent makes the longest pause after a BMC has refused its user 2^4 minutes. The refusal may end without a change that this
-// server sees: the password was corrected at the BMC, or the directory answers again that all BMCs of a site ask. A host that is held
-// does not wait longer either, because its error count is not shown, and nobody can reset it.
+// maxRefusedExponent makes the longest pause after a BMC has refused its user, or TLS, 2^4 minutes. The refusal may end without a change that
+// this server sees: the password or the certificate was corrected at the BMC, or the directory answers again that all BMCs of a site ask. A
+// host that is held does not wait longer either, because its error count is not shown, and nobody can reset it.
 const maxRefusedExponent = 4
 
 // interruptedDelay is in place of the minute for what a restart of Ironic broke off.
@@ -260,7 +260,7 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 	case hasUpdatedFirmware(status):
 	case hasCause(status, metal3.Interrupted):
 		unit = interruptedDelay
-	case hasCause(status, metal3.BMCRefuses), status.Record.Hold != nil:
+	case hasCause(status, metal3.BMCRefuses), hasCause(status, metal3.BMCNoAccess), status.Record.Hold != nil:
 		longest = maxRefusedExponent
 	}
 	delay := unit << min(n, longest)
@@ -275,7 +275,7 @@ func hasAcceptedUser(status *metal3.BareMetalHostStatus) bool {
 // mayBeSilentBMC reports whether the host's error may be that of a BMC that does not
 // answer.
 func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
-	if hasUpdatedFirmware(status) || hasCause(status, metal3.BMCRefuses) {
+	if hasUpdatedFirmware(status) || hasCause(status, metal3.BMCRefuses) || hasCause(status, metal3.BMCNoAccess) {
 		return false
 	}
 	failed := lifecycle.ErrorType(status)

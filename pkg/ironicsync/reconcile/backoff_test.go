@@ -17,6 +17,7 @@ import (
 // How long what failed is left alone: 2^n minutes less up to a half, and half a
 // minute at most where a BMC is silent.
 func TestBackoff(t *testing.T) {
+	const noTLS = "Failed to get power state for node n. Error: Redfish connection failed for node n: Unable to connect to https://bmc:8000. Error: (Caused by SSLError(SSLError(1, '[SSL] record layer failure (_ssl.c:1006)')))"
 	for _, tt := range []struct {
 		kind     metal3.ErrorType
 		message  string
@@ -37,6 +38,9 @@ func TestBackoff(t *testing.T) {
 		{metal3.PreparationError, "Failed to prepare node n for cleaning: IPMI call failed: chassis bootdev pxe.", 5, 16 * time.Minute, 32 * time.Minute},
 		{metal3.RegistrationError, "Failed to get power state for node n. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401", 4, 8 * time.Minute, 16 * time.Minute},
 		{metal3.RegistrationError, "Failed to get power state for node n. Error: Redfish connection failed for node n: HTTP GET https://bmc/redfish/v1/Systems/1 returned code 401", 400, 8 * time.Minute, 16 * time.Minute},
+		{metal3.RegistrationError, noTLS, 1, time.Minute, 2 * time.Minute},
+		{metal3.RegistrationError, noTLS, 90, 8 * time.Minute, 16 * time.Minute},
+		{metal3.PowerManagementError, noTLS, 3, 4 * time.Minute, 8 * time.Minute},
 		{metal3.ProvisioningError, "The deploying state can't be resumed by conductor conductor-0. Moving to fail state.", 1, 2 * time.Second, 4 * time.Second},
 		{metal3.PreparationError, "Operation was aborted due to conductor take over", 3, 8 * time.Second, 16 * time.Second},
 		{metal3.RegistrationError, "The verifying state can't be resumed by conductor conductor-0. Moving to fail state.", 9, 16 * time.Second, 20 * time.Second},

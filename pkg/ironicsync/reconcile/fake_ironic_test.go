@@ -37,6 +37,8 @@ type fakeIronic struct {
 	mute     map[string]bool
 	timeout  time.Duration
 	verified map[string][]time.Time
+	// unverified is what is said of every verification, if not empty.
+	unverified string
 	// invalid is what is wrong with all deployments, fails how often a state is yet to fail, and says what is said of that, if not only failure.
 	invalid []string
 	fails   map[ironic.ProvisionState]int
@@ -414,6 +416,8 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 			n.ProvisionState, n.TargetProvisionState = way[1], ""
 			now := time.Now()
 			switch {
+			case way[0] == ironic.Verifying && f.unverified != "":
+				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: "+f.unverified
 			case way[0] == ironic.Verifying && (f.silent || f.mute[address]):
 				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: Redfish connection failed for node "+id+": Unable to connect to https://192.0.2.1. Error: timed out"
 			case way[0] == ironic.Verifying && !f.takesPassword(f.registrations[id].DriverInfo):

@@ -212,3 +212,41 @@ func TestRefusedCommand(t *testing.T) {
 		})
 	}
 }
+
+// TestBMCWithoutAccess: a BMC with which no TLS connection is possible has one when somebody has changed something, so it is tried less and less
+// often, but not so seldom that a correction at the BMC, which nothing tells, is found only the next day. A silent one may be back at any
+// moment.
+func TestBMCWithoutAccess(t *testing.T) {
+	const connection = "Redfish connection failed for node n: Unable to connect to https://192.168.111.1. Error: "
+	for name, test := range map[string]struct {
+		says             string
+		least, most      int // tries in an hour
+		noticed, changed time.Duration
+	}{
+		"no TLS": {connection + "(Caused by SSLError(SSLError(1, '[SSL] record layer failure (_ssl.c:1006)')))", 5, 12, 16 * time.Minute, 3 * time.Second},
+		"silent": {connection + "(Caused by ConnectTimeoutError('timed out'))", 150, 230, 25 * time.Second, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				says := func(text string) { w.ironic.Change(func() { w.ironic.unverified = text }) }
+				says(test.says)
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				began := time.Now()
+				time.Sleep(time.Hour)
+				if tries := len(w.tries(began)["192.168.111.1"]); tries < test.least || tries > test.most {
+					t.Errorf("%d tries in an hour", tries)
+				}
+				w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "another" })
+				if took := w.after(time.Hour, "it is tried", func() bool { return len(w.tries(began.Add(time.Hour))["192.168.111.1"]) > 0 }); took > test.changed {
+					t.Errorf("after the spec has changed, it is tried after %s", took)
+				}
+				time.Sleep(time.Minute)
+				says("")
+				if took := w.after(time.Hour, "it is registered", w.registered); took > test.noticed {
+					t.Errorf("a correction at the BMC is noticed after %s", took)
+				}
+			})
+		})
+	}
+}
