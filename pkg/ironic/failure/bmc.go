@@ -45,6 +45,21 @@ var bmcPhrases = []string{
 	"http get", "http post", "http patch", "virtual media mount failed",
 }
 
+// valuePhrases are what BMCs say of a property or its value, in the words of Redfish's own messages or in other ones. What else they say of a
+// change is not about what was asked for.
+var valuePhrases = []string{
+	"propertyvaluenotinlist", "propertyvalueformaterror", "propertyvaluetypeerror", "propertyvalueincorrect", "propertyvalueerror", "propertyvalueoutofrange", "propertyvalueconflict",
+	"propertynotwritable", "propertyreadonly", "propertyunknown", "not in the list of", "read only", "read-only", "not writable", "invalid value", "value is invalid", "value is not valid", "not supported",
+}
+
+// aboutValue returns the phrases of errors that begin with one, and in which the BMC says something of a value.
+func aboutValue(failed string) (phrases []string) {
+	for _, says := range valuePhrases {
+		phrases = append(phrases, failed+" * "+says)
+	}
+	return phrases
+}
+
 // unreachableHelp is for a BMC that does not answer.
 const unreachableHelp = "Check that {address} is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself."
 
@@ -155,6 +170,11 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCJobPending", "A job at the BMC has not run yet, and keeps it from taking another change.",
 		"Have the job run by a reboot of the machine, or delete the jobs at the BMC at {address}, for example by the clean step management.clear_job_queue."},
 		[]string{"pending configuration values are already committed", "sys011"}},
+	// An answer to this moment, whatever Ironic was about to change. (Ironic and sushy repeat some requests for it, but not for long.)
+	{Meaning{"BMCNotReady", "The BMC cannot do this now: the machine starts, or the BMC does.",
+		"The server tries again by itself, and nothing in the spec has to be changed. If it lasts, look at the console of the machine, which may wait for somebody in its firmware, or reset the BMC at {address}."},
+		[]string{"unabletomodifyduringsystempost", "is not ready. the configuration values cannot be accessed", "swc0700", "sys518",
+			"servicetemporarilyunavailable", "serviceshuttingdown", "resourceinstandby"}},
 	{bmcCharacters, []string{"'latin-1' codec can't encode"}},
 	{Meaning{"BMCSessionsUsedUp", "The BMC has no session to spare for Redfish.",
 		"Close sessions at the BMC at {address}: those of people and of other tools count, too. It ends idle ones after some time, and all of them when it is reset. The server tries again by itself."},
@@ -201,7 +221,10 @@ var bmcOutcomeRules = []rule{
 		[]string{"the attribute * is missing from the resource", "the action * is missing from the resource", "the redfish chassis was not found", "resource http:// * not found", "resource https:// * not found"}},
 	{Meaning{"BootModeNotSet", "The BMC has not set the boot mode.",
 		"Set spec.bootMode to the one that the machine has, or change it in the firmware of the machine."},
-		[]string{"setting boot mode to", "waiting for boot mode of node", "boot mode is not allowed", "unsupported boot mode"}},
+		append([]string{"waiting for boot mode of node", "boot mode is not allowed", "unsupported boot mode"}, aboutValue("setting boot mode to")...)},
+	{Meaning{"BootModeRefused", "The BMC has not set the boot mode, and does not say that it is the wrong one.",
+		"The end of the error has the words of the BMC. If it lasts, reset the BMC at {address}, or update its firmware. Only if the machine boots otherwise than spec.bootMode says, change that."},
+		[]string{"setting boot mode to"}},
 	{Meaning{"BootDeviceNotSet", "The BMC has not set the boot device.",
 		"If it lasts, reset the BMC at {address} or update its firmware."},
 		[]string{"redfish set boot device failed"}},

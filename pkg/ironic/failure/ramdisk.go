@@ -83,7 +83,10 @@ var conductorRules = []rule{
 var settingsRules = []rule{
 	{Meaning{"BIOSNotApplied", "The BMC has not applied all BIOS settings.",
 		"Correct the settings that the error names. kubectl get firmwareschemas shows which values a machine accepts."},
-		[]string{"attributes * are not updated", "redfish bios apply_configuration failed * invalid value for setting", "redfish bios apply configuration failed"}},
+		append([]string{"attributes * are not updated", "redfish bios apply_configuration failed * invalid value for setting"}, aboutValue("redfish bios apply configuration failed")...)},
+	{Meaning{"BIOSRefused", "The BMC has not taken the BIOS settings, and does not say that one of them is wrong.",
+		"The end of the error has the words of the BMC. If they name a setting, correct that; otherwise, look at the jobs and the log of the BMC at {address}. The server tries again by itself."},
+		[]string{"redfish bios apply configuration failed"}},
 	{Meaning{"FirmwareNotUpdated", "The BMC has not updated the firmware.",
 		"Check that the BMC reaches the URL of the firmware, and that the file is for this model. The log of the BMC may say more."},
 		[]string{"firmware update failed for node", "firmware update on node * has exceeded the overall timeout"}},
