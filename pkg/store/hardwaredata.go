@@ -16,10 +16,20 @@ type HardwareData struct {
 }
 
 // Put creates data, or, if the object exists, replaces its spec and keeps its metadata. If
-// the spec is the same, nothing is written.
+// the spec is the same, nothing is written. One that somebody has deleted, and that waits for its host, goes,
+// and a new one takes its place.
 func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error {
 	for {
-		err := d.Change(ctx, data.Namespace, data.Name, func(existing *metal3.HardwareData) { data.Spec.DeepCopyInto(&existing.Spec) })
+		letGo := false
+		err := d.Change(ctx, data.Namespace, data.Name, func(existing *metal3.HardwareData) {
+			letGo = !existing.DeletionTimestamp.IsZero() && metal3.RemoveFinalizer(existing, metal3.HardwareDataFinalizer)
+			if !letGo { // else others' finalizers may keep it, and it is changed all the same
+				data.Spec.DeepCopyInto(&existing.Spec)
+			}
+		})
+		if err == nil && letGo {
+			continue
+		}
 		if !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -74,6 +75,36 @@ func TestPut(t *testing.T) {
 	}
 	if _, err := records.Update(ctx, first); !apierrors.IsConflict(err) {
 		t.Errorf("update of an older revision: got %v, want Conflict", err)
+	}
+}
+
+// TestPutOfDeleted checks that who deletes a HardwareData, which waits for its host, gets a new one with the next inspection, unless
+// something else keeps it, too.
+func TestPutOfDeleted(t *testing.T) {
+	for name, others := range map[string][]string{"nothing else keeps it": nil, "something else keeps it": {"example.com/other"}} {
+		t.Run(name, func(t *testing.T) {
+			records, ctx := newRecords(t), t.Context()
+			deleted, err := records.Create(ctx, newData("worker-0", "first", append(others, metal3.HardwareDataFinalizer)...))
+			if err == nil {
+				err = records.Delete(ctx, storetest.Namespace, "worker-0")
+			}
+			if err == nil {
+				err = records.Put(ctx, newData("worker-0", "second", metal3.HardwareDataFinalizer))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := records.Get(ctx, storetest.Namespace, "worker-0")
+			if err != nil || data.Spec.HardwareDetails.Hostname != "second" {
+				t.Fatalf("it is %+v, %v", data, err)
+			}
+			if others == nil && (data.UID == deleted.UID || !data.DeletionTimestamp.IsZero() || len(data.Finalizers) != 1) {
+				t.Errorf("it is still the one that was deleted: %+v", data.ObjectMeta)
+			}
+			if others != nil && (data.UID != deleted.UID || !slices.Equal(data.Finalizers, others)) {
+				t.Errorf("what something else keeps has the finalizers %v", data.Finalizers)
+			}
+		})
 	}
 }
 
