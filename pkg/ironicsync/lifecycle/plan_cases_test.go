@@ -214,6 +214,9 @@ func TestNextOfHost(t *testing.T) {
 		"held off":                       {options: and(provisionedHost, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "power-off"},
 		"held off, off now":              {options: and(provisionedHost, annotated(metal3.RebootAnnotationPrefix+"fencing", "")), node: nodeIn(ironic.Active, off), want: "Wait"},
 		"reboot of an available host":    {options: and(available, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available), want: "Wait"},
+		"reboot of it while it is off":   {options: and(available, offline, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available, off), want: "ClearRebootRequest"},
+		"reboot of it, to be on":         {options: and(available, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available, off), want: "ClearRebootRequest"},
+		"held off by it while it is off": {options: and(available, offline, annotated(metal3.RebootAnnotationPrefix+"fencing", "")), node: nodeIn(ironic.Available, off), want: "Wait"},
 		"forced reboot of it":            {options: and(available, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.Available), want: "soft-power-off"},
 		"never off, reboot":              {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
@@ -221,6 +224,7 @@ func TestNextOfHost(t *testing.T) {
 		"never off, rebooted for that":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "Wait"},
 		"never off, asked by two":        {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"drain", ""), annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"never off, not held off now":    {options: and(provisionedHost, neverOff, rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "ForgetReboots"},
+		"never off, and it is, reboot":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active, off), want: "ClearRebootRequest"},
 		"never off, and it is":           {options: and(provisionedHost, neverOff), node: nodeIn(ironic.Active, off), want: "power-on"},
 
 		// Detachment.

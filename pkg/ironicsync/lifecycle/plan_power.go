@@ -144,6 +144,10 @@ func nextOfPower(s Situation) Step {
 	if hasGoneReboots(host) {
 		return Step{Do: ForgetReboots}
 	}
+	if off && hasAnnotation(host, metal3.RebootAnnotation) {
+		// Also where it does not count, so that it does not reboot what a machine runs that is taken over later.
+		return Step{Do: ClearRebootRequest}
+	}
 	left, mayGoOff := s.powerOffMayStillCome()
 	if host.Spec.DisablePowerOff {
 		switch {
@@ -157,9 +161,6 @@ func nextOfPower(s Situation) Step {
 			return switchTo(ironic.TargetSoftReboot)
 		}
 		return Step{Do: Wait}
-	}
-	if reboot.once && off {
-		return Step{Do: ClearRebootRequest}
 	}
 	wait, cut := s.powerCut()
 	switch wanted := isWantedOn(host); {
