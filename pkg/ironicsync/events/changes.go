@@ -165,9 +165,22 @@ func (c *change) registration() {
 	if good.Reference != nil && !equality.Semantic.DeepEqual(old.GoodCredentials, good) {
 		c.normal("BMCAccessValidated", "Ironic has access to the BMC at %s with the credentials of Secret %q", c.new.Spec.BMC.Address, good.Reference.Name)
 	}
-	if ended(old.OperationHistory.Register, status.OperationHistory.Register) {
+	if ended(old.OperationHistory.Register, status.OperationHistory.Register) && !hasVerified(old) {
 		c.normal("Registered", "Registered in Ironic as node %s", status.Provisioning.ID)
 	}
+}
+
+// hasVerified reports whether Ironic has had a node of the host whose BMC was verified, so that it was only told something new of it, such
+// as another password.
+func hasVerified(status *metal3.BareMetalHostStatus) bool {
+	if status.Ironic == nil || status.GoodCredentials.Reference == nil {
+		return false
+	}
+	switch ironic.ProvisionState(status.Ironic.ProvisionState) {
+	case "", ironic.Enroll, ironic.Verifying:
+		return false
+	}
+	return true
 }
 
 func (c *change) inspection() {

@@ -210,6 +210,16 @@ func TestChanges(t *testing.T) {
 			changes{in(provisioned), good("bmc", "5")}, changes{in(provisioned), good("bmc", "6")},
 			[]string{`Normal BMCAccessValidated: Ironic has access to the BMC at redfish://192.0.2.1/redfish/v1/Systems/1 with the credentials of Secret "bmc"`},
 		},
+		"credentials changed, registered again": {
+			changes{in(provisioned), nodeIn("active"), good("bmc", "5"), func(h *host) { h.Status.OperationHistory.Register = since(7) }},
+			changes{in(provisioned), nodeIn("active"), good("bmc", "6"), func(h *host) { h.Status.OperationHistory.Register = metric(7, 8) }},
+			[]string{`Normal BMCAccessValidated: Ironic has access to the BMC at redfish://192.0.2.1/redfish/v1/Systems/1 with the credentials of Secret "bmc"`},
+		},
+		"registered in another Ironic": {
+			changes{in(provisioned), nodeIn("verifying"), good("bmc", "5"), func(h *host) { h.Status.OperationHistory.Register = since(7) }},
+			changes{in(provisioned), nodeIn("manageable"), good("bmc", "5"), func(h *host) { h.Status.OperationHistory.Register = metric(7, 8); h.Status.Provisioning.ID = "4711" }},
+			[]string{"Normal Registered: Registered in Ironic as node 4711"},
+		},
 		"Secret missing": {
 			changes{in(registering)}, changes{in(registering), unregistered(metal3.SecretNotFoundReason, `Secret "bmc" does not exist`)},
 			[]string{`Warning BMCCredentialError: Secret "bmc" does not exist`},

@@ -113,7 +113,7 @@ func newHost(options ...hostOption) *metal3.BareMetalHost {
 			LastUpdated:       &created,
 		},
 	}
-	SetTriedCredentials(h, "7")
+	SetTriedCredentials(h, "7", now)
 	registeredAs()(h)
 	for _, o := range options {
 		o(h)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -372,11 +373,17 @@ func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
 	}
 }
 
-// SetTriedCredentials records which version of the BMC's Secret Ironic was given last.
-func SetTriedCredentials(host *metal3.BareMetalHost, secretVersion string) {
-	host.Status.TriedCredentials = metal3.CredentialsStatus{
+// SetTriedCredentials records which version of the BMC's Secret Ironic was given last. With another one, and after an error of the
+// registration, the host is registered anew, until an observation finds the BMC verified.
+func SetTriedCredentials(host *metal3.BareMetalHost, secretVersion string, now time.Time) {
+	former := host.Status.TriedCredentials
+	tried := metal3.CredentialsStatus{
 		Reference: &corev1.SecretReference{Name: host.Spec.BMC.CredentialsName, Namespace: host.Namespace},
 		Version:   secretVersion,
+	}
+	host.Status.TriedCredentials = tried
+	if register := &host.Status.OperationHistory.Register; !register.End.IsZero() && (!equality.Semantic.DeepEqual(tried, former) || registrationError(&host.Status) != nil) {
+		*register = metal3.OperationMetric{Start: WholeSeconds(now)}
 	}
 }
 

@@ -5,6 +5,7 @@ package reconcile_test
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,44 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 		w.after(5*time.Second, "the network is known again", has("192.0.2.9"))
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.PreprovisioningNetworkDataName = "" })
 		w.after(5*time.Second, "the network is gone", func() bool { return len(w.registration().NetworkData) == 0 })
+	})
+}
+
+// TestRegisteredAgain: with other credentials, and after an error of its registration, a host is registered anew, which its history
+// tells to who has rotated the password. Nothing else begins that.
+func TestRegisteredAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.available()
+		last := w.host().Status.OperationHistory.Register
+		if last.End.IsZero() {
+			t.Fatal("the registration has not ended")
+		}
+		isRenewed := func() bool {
+			now := w.host().Status.OperationHistory.Register
+			return now.Start.After(last.End.Time) && !now.End.Before(&now.Start)
+		}
+		time.Sleep(time.Minute)
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.AutomatedCleaningMode = metal3.CleaningModeDisabled })
+		time.Sleep(time.Minute)
+		if now := w.host().Status.OperationHistory.Register; now != last {
+			t.Errorf("with another setting, it is %+v, and was %+v", now, last)
+		}
+		w.ironic.Change(func() { w.ironic.password = "other" })
+		w.secret("other")
+		w.after(30*time.Second, "registered with the other password", isRenewed)
+		if good := w.host().Status.GoodCredentials; good.Version != w.storedSecret().ResourceVersion {
+			t.Errorf("then the good credentials are %+v", good)
+		}
+		last = w.host().Status.OperationHistory.Register
+		time.Sleep(time.Minute)
+		w.ironic.Change(func() { w.ironic.refuse["UpdateNode"] = apiError(400, "no") })
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.AutomatedCleaningMode = metal3.CleaningModeMetadata })
+		w.after(30*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
+		w.ironic.Change(func() { delete(w.ironic.refuse, "UpdateNode") })
+		w.after(time.Minute, "registered after the error", isRenewed)
+		if n := len(slices.DeleteFunc(w.events.told(), func(reason string) bool { return reason != "Registered" })); n != 1 {
+			t.Errorf("told %d times that the host has a node", n)
+		}
 	})
 }
 

@@ -35,7 +35,7 @@ func (r *Registrar) CreateNode(ctx context.Context, fence ironic.Fence, host *me
 		return false, r.report(ctx, host, err)
 	}
 	_, err = r.Recorder.RecordWhileTrue(ctx, host, recorder.HasSpecOf(host), func(h *metal3.BareMetalHost) {
-		lifecycle.SetTriedCredentials(h, reg.credentials.Version)
+		lifecycle.SetTriedCredentials(h, reg.credentials.Version, r.Clock.Now())
 	})
 	if err != nil {
 		return false, err

@@ -185,7 +185,7 @@ func (reg registration) missing(ports []string) string {
 func (r *Registrar) recordRegistered(ctx context.Context, reg registration, message string, with metal3.RegisteredWith) error {
 	host := reg.host
 	_, err := r.Recorder.RecordWhileTrue(ctx, host, recorder.HasSpecOf(host), func(h *metal3.BareMetalHost) {
-		lifecycle.SetTriedCredentials(h, reg.credentials.Version)
+		lifecycle.SetTriedCredentials(h, reg.credentials.Version, r.Clock.Now())
 		lifecycle.SetRegistered(h, with, message)
 	})
 	if err != nil {

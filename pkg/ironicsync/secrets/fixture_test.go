@@ -19,7 +19,7 @@ func newHost(options ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "host-0", UID: "0a5ea4e9-7c8a-4a5b-8f1a-4d4d2b6e7a10"},
 		Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1", CredentialsName: "host-0-bmc"}},
 	}
-	lifecycle.SetTriedCredentials(h, "7")
+	lifecycle.SetTriedCredentials(h, "7", time.Time{})
 	for _, option := range options {
 		option(h)
 	}
