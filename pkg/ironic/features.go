@@ -84,6 +84,9 @@ type Features struct {
 	// AbortService is set if a service can be aborted after it has failed. No API version came with that;
 	// 1.101 is that of Ironic 32.0, the first release that can. Ironic 31.0 has 1.99.
 	AbortService bool
+	// StrictIPMINames is set if the driver ipmi refuses the names of BMCs that have capital letters, whatever the node is to do (API 1.104,
+	// Ironic 33.0).
+	StrictIPMINames bool
 	// Health is set if nodes have the field health, which the BMC reports (API 1.109, Ironic 34.0).
 	Health bool
 }
@@ -104,6 +107,7 @@ func FeaturesOf(v APIVersion) Features {
 		VirtualMedia:    has(93),
 		DisablePowerOff: has(95),
 		AbortService:    has(101),
+		StrictIPMINames: has(104),
 		Health:          has(109),
 	}
 }

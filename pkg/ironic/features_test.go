@@ -13,9 +13,9 @@ import (
 func TestFeatures(t *testing.T) {
 	oldest := Features{APIVersion: OldestAPIVersion, Quirks: Quirks{StuckAfterRAIDStep: true}}
 	newest := Features{APIVersion: NewestAPIVersion, ParentNodes: true, AgentInspection: true, Firmware: true, Servicing: true,
-		VirtualMedia: true, DisablePowerOff: true, AbortService: true, Health: true}
+		VirtualMedia: true, DisablePowerOff: true, AbortService: true, StrictIPMINames: true, Health: true}
 	trixie := newest
-	trixie.APIVersion, trixie.Quirks.PatchMakesOwnParent, trixie.AbortService, trixie.Health = APIVersion{1, 96}, true, false, false
+	trixie.APIVersion, trixie.Quirks.PatchMakesOwnParent, trixie.AbortService, trixie.StrictIPMINames, trixie.Health = APIVersion{1, 96}, true, false, false, false
 	for name, want := range map[string]Features{"Ironic 21.4": oldest, "Ironic 29.0": trixie, "Ironic 39.0": newest} {
 		if diff := cmp.Diff(want, FeaturesOf(want.APIVersion)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
@@ -30,6 +30,7 @@ func TestFeatures(t *testing.T) {
 		95:  func(f Features) bool { return f.DisablePowerOff },
 		96:  func(f Features) bool { return !f.Quirks.StuckAfterRAIDStep },
 		101: func(f Features) bool { return f.AbortService },
+		104: func(f Features) bool { return f.StrictIPMINames },
 		109: func(f Features) bool { return f.Health },
 		115: func(f Features) bool { return !f.Quirks.PatchMakesOwnParent },
 	} {

@@ -51,6 +51,9 @@ func Check(address string) error {
 	if err != nil {
 		return err
 	}
+	if err := access.checkName(); err != nil {
+		return refused(address, err)
+	}
 	_, rest := split(address)
 	parsed, err := url.Parse("bmc://" + rest)
 	if err != nil {
@@ -60,6 +63,15 @@ func Check(address string) error {
 		return refused(address, err)
 	}
 	return nil
+}
+
+// checkName refuses the names that Ironic's driver ipmi does not take since 33.0. Others permit the underscore that DNS servers do.
+func (a Access) checkName() error {
+	label, _, _ := strings.Cut(a.endpoint.host, ".")
+	if a.redfish() || !strings.Contains(label, "_") {
+		return nil
+	}
+	return fmt.Errorf("the first part of the name, %s, has an underscore, which Ironic does not take with IPMI: write the IP address of the BMC, or give it a DNS name such as %s", excerpt(label), excerpt(strings.ReplaceAll(label, "_", "-")))
 }
 
 func refused(address string, err error) error {

@@ -37,7 +37,12 @@ func TestAccepted(t *testing.T) {
 		{"ipmi:192.0.2.1:6230", "ipmi address=192.0.2.1 port=6230 priv_level=ADMINISTRATOR", "ipmi 192.0.2.1:6230"},
 		{"ipmi://192.0.2.1/", "ipmi address=192.0.2.1 port=623 priv_level=ADMINISTRATOR", "ipmi 192.0.2.1:623"},
 		{"ipmi://192.0.2.1/ignored", "ipmi address=192.0.2.1 port=623 priv_level=ADMINISTRATOR", "ipmi 192.0.2.1:623"},
-		{"IPMI://BMC.example.org", "ipmi address=BMC.example.org port=623 priv_level=ADMINISTRATOR", "ipmi bmc.example.org:623"},
+		{"IPMI://BMC.example.org", "ipmi address=bmc.example.org port=623 priv_level=ADMINISTRATOR", "ipmi bmc.example.org:623"},
+		{"ipmi://ILOCZJ1234ABC.mgmt.Example.org.:623", "ipmi address=iloczj1234abc.mgmt.example.org. port=623 priv_level=ADMINISTRATOR", "ipmi iloczj1234abc.mgmt.example.org:623"},
+		{"libvirt://idrac-7ABC123.mgmt.example.org", "ipmi address=idrac-7abc123.mgmt.example.org port=623 priv_level=ADMINISTRATOR", "ipmi idrac-7abc123.mgmt.example.org:623"},
+		{"ipmi://bmc-7.rack_3.example.org", "ipmi address=bmc-7.rack_3.example.org port=623 priv_level=ADMINISTRATOR", "ipmi bmc-7.rack_3.example.org:623"},
+		{"ipmi://[fe80::A%25Eth0]", "ipmi address=fe80::A%Eth0 port=623 priv_level=ADMINISTRATOR", "ipmi [fe80::a%eth0]:623"},
+		{"redfish://ILOCZJ1234ABC.mgmt.example.org", "redfish address=https://ILOCZJ1234ABC.mgmt.example.org", "redfish iloczj1234abc.mgmt.example.org:443"},
 		{"ipmi://192.0.2.1:6230?privilegelevel=operator", "ipmi address=192.0.2.1 port=6230 priv_level=OPERATOR", "ipmi 192.0.2.1:6230"},
 		{"ipmi://192.0.2.1/?privilegelevel=USER", "ipmi address=192.0.2.1 port=623 priv_level=USER", "ipmi 192.0.2.1:623"},
 		{"ipmi://[fe80::1%25eth0]", "ipmi address=fe80::1%eth0 port=623 priv_level=ADMINISTRATOR", "ipmi [fe80::1%eth0]:623"},
@@ -173,6 +178,11 @@ func TestRefused(t *testing.T) {
 		{"ipmi://192.0.2.1?privilegelevel=USER&privilegelevel=OPERATOR", "must have one value for privilegelevel", isStored},
 		{"ipmi://192.0.2.1?privilegelevel=ROOT", "use ADMINISTRATOR, OPERATOR, USER, CALLBACK", false},
 		{"ipmi://192.0.2.1?privilegelevel=%zz", "the query cannot be read", isStored},
+
+		// Names that Ironic refuses.
+		{"ipmi://bmc_7.example.org", "the first part of the name, bmc_7, has an underscore, which Ironic does not take with IPMI: write the IP address of the BMC, or give it a DNS name such as bmc-7", isStored},
+		{"bmc_7:6230", "underscore", isStored},
+		{"libvirt://a_b_c", "such as a-b-c", isStored},
 
 		// Scheme, host and port.
 		{"https://192.0.2.1" + system, `unknown type "https"; use one of ipmi://`, false},

@@ -4,6 +4,7 @@ package bmc
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ func (a Access) DriverInfo(username, password string) map[string]any {
 		return a.redfishInfo(username, password)
 	}
 	info := map[string]any{
-		"ipmi_address":    a.endpoint.host,
+		"ipmi_address":    a.ipmiAddress(),
 		"ipmi_port":       a.form().port,
 		"ipmi_username":   username,
 		"ipmi_password":   password,
@@ -28,6 +29,18 @@ func (a Access) DriverInfo(username, password string) map[string]any {
 	}
 	return info
 }
+
+// ipmiAddress returns the host as Ironic is told of it. DNS names have no case, but since 33.0, Ironic's driver ipmi refuses the capital
+// letters in one, for a node in whatever state. The zone of an IPv6 address has a case.
+func (a Access) ipmiAddress() string {
+	if _, err := netip.ParseAddr(a.endpoint.host); err == nil {
+		return a.endpoint.host
+	}
+	return strings.ToLower(a.endpoint.host)
+}
+
+// IsRespelt reports whether Ironic is told the name of the BMC otherwise than the address has it.
+func (a Access) IsRespelt() bool { return !a.redfish() && a.ipmiAddress() != a.endpoint.host }
 
 func (a Access) redfishInfo(username, password string) map[string]any {
 	host := a.endpoint.host

@@ -147,7 +147,7 @@ var bmcAnswerRules = []rule{
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
 	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
-		"Correct spec.bmc.address."},
+		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."},
 		[]string{"invalid redfish address", "invalid ipmi address"}},
 	{Meaning{bmcWithoutSessions, "The BMC opens no session for Redfish.",
 		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."},

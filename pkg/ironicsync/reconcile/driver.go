@@ -62,8 +62,8 @@ func newDriver(c *Reconciler, m *Member) *driver {
 		gates: newGates(m.Name, c.index, queue, settings.ProvisioningLimit, deps.Clock),
 	}
 	d.inputs = &inputs{
-		secrets: deps.Secrets, hardware: c.hardware, firmware: c.firmware, images: registrations, claims: claims,
-		queue: queue, hold: deps.Hold, strange: &strangeness{name: m.Name, cluster: settings.Cluster, nodes: m.Refresher, hosts: c.index}, settings: settings, settingsDigest: registrar.Digest(settings.Ramdisk), clock: deps.Clock,
+		secrets: deps.Secrets, hardware: c.hardware, firmware: c.firmware, registrations: registrations, claims: claims,
+		queue: queue, hold: deps.Hold, strange: &strangeness{name: m.Name, cluster: settings.Cluster, nodes: m.Refresher, hosts: c.index}, settings: settings, clock: deps.Clock,
 	}
 	d.watcher = &watcher{d.isMine, queue, c.index, claims, d.gates}
 	d.poller = &poller{

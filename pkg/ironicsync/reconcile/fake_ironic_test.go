@@ -78,15 +78,19 @@ func newFakeIronic() *fakeIronic {
 // called counts a call and reports whether it is refused. f.mu is held.
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
-	switch name {
-	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
-	default:
-		if f.refuseWrites != nil {
-			f.writesRefused++
-			return f.refuseWrites
-		}
+	if !isRead(name) && f.refuseWrites != nil {
+		f.writesRefused++
+		return f.refuseWrites
 	}
 	return f.refuse[name]
+}
+
+func isRead(name string) bool {
+	switch name {
+	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+		return true
+	}
+	return false
 }
 
 func (f *fakeIronic) count(name string) int {

@@ -440,3 +440,54 @@ func TestAddressOfAnotherBMC(t *testing.T) {
 		}
 	})
 }
+
+// TestNameOfBMCInCapitals: Ironic 33.0 and later do nothing any more with a node whose BMC has a name with capital letters, as older servers have
+// told it. What runs on its machine goes on, and the node is told no more than the name in lower case.
+func TestNameOfBMCInCapitals(t *testing.T) {
+	const name, told = "ILOCZJ1234ABC.example.org", "iloczj1234abc.example.org"
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.Change(func() { w.ironic.isOld = true })
+		host := enrolled(0)
+		host.Spec.BMC.Address = "ipmi://" + name
+		w.available(host)
+		w.provision()
+		address := func() any { return w.registration().DriverInfo["ipmi_address"] }
+		if got := address(); got != told {
+			t.Fatalf("a new node is told %v", got)
+		}
+		id := w.host().Status.Provisioning.ID
+		w.ironic.Change(func() { w.ironic.registrations[id].DriverInfo["ipmi_address"] = name })
+		requests := func() (updates, others int) {
+			w.ironic.Change(func() {
+				for name, n := range w.ironic.calls {
+					switch {
+					case name == "UpdateNode":
+						updates = n
+					case !isRead(name):
+						others += n
+					}
+				}
+			})
+			return updates, others
+		}
+		updates, others := requests()
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "registered again" })
+		time.Sleep(time.Minute)
+		if now, _ := requests(); address() != name || now != updates {
+			t.Errorf("an older Ironic is told %v in %d requests, though it does not mind", address(), now-updates)
+		}
+
+		w.stop()
+		w.ironic.Change(func() {
+			w.ironic.isOld = false
+			w.ironic.registrations[id].DriverInfo["ipmi_password"] = "kept"
+		})
+		w.start(0)
+		w.after(5*time.Second, "Ironic is told the name in lower case", func() bool { return address() == told })
+		time.Sleep(time.Minute)
+		nowUpdates, nowOthers := requests()
+		if now := w.host(); nowUpdates != updates+1 || nowOthers != others || now.Status.Provisioning.ID != id || !w.in(metal3.StateProvisioned)() || w.registration().DriverInfo["ipmi_password"] != "kept" {
+			t.Errorf("%d updates and %d other requests; %s, %s", nowUpdates-updates, nowOthers-others, now.Status.Provisioning.State, now.Status.ErrorMessage)
+		}
+	})
+}

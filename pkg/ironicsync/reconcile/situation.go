@@ -17,18 +17,16 @@ import (
 
 // inputs gathers what the next step for a host is decided by.
 type inputs struct {
-	secrets  *secrets.Secrets
-	hardware *givenHardware
-	firmware *firmware.Watch
-	images   *registrar.Registrar
-	claims   *registrar.Claims
-	queue    *Queue
-	hold     *Hold
-	strange  *strangeness
-	settings Settings
-	// settingsDigest tells the settings apart that nodes are registered with; see registrar.DigestFor.
-	settingsDigest string
-	clock          clock.PassiveClock
+	secrets       *secrets.Secrets
+	hardware      *givenHardware
+	firmware      *firmware.Watch
+	registrations *registrar.Registrar
+	claims        *registrar.Claims
+	queue         *Queue
+	hold          *Hold
+	strange       *strangeness
+	settings      Settings
+	clock         clock.PassiveClock
 }
 
 // refreshSecrets reads the Secrets of a host that may have changed since they were last
@@ -47,8 +45,8 @@ func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost)
 	return err
 }
 
-// situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
-func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHardware bool, settings firmware.HostSettings) (s lifecycle.Situation, retryNow bool) {
+// situation gathers what lifecycle.Next decides by. The digest is that of registrar.DigestOf. For retryNow see backoff.hold.
+func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHardware bool, settings firmware.HostSettings, digest string) (s lifecycle.Situation, retryNow bool) {
 	node := lifecycle.NodeOf(&host.Status)
 	s = lifecycle.Situation{
 		Host: host, ObservedAt: seen.at, HostRead: seen.hostRead, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
@@ -56,9 +54,9 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		Policy:         settings.Policy, CanService: settings.CanService, CanAbortService: settings.CanAbortService, RAIDAlone: settings.RAIDAlone,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
-		Image:                       c.images.ImageOf(host),
+		Image:                       c.registrations.ImageOf(host),
 		GivesHardware:               givesHardware,
-		SettingsDigest:              registrar.DigestFor(c.settingsDigest, c.settings.ConductorGroups.GroupOf(host.Labels)),
+		SettingsDigest:              digest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 		Cluster:                     c.settings.Cluster,

@@ -40,7 +40,11 @@ func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen obse
 	if err != nil {
 		return situation, step, false, err
 	}
-	situation, retryNow = c.inputs.situation(host, seen, givesHardware, found)
+	digest, err := c.inputs.registrations.DigestOf(ctx, host)
+	if err != nil {
+		return situation, step, false, err
+	}
+	situation, retryNow = c.inputs.situation(host, seen, givesHardware, found, digest)
 	return situation, lifecycle.Next(situation), retryNow, nil
 }
 

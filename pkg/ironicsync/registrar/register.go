@@ -54,7 +54,7 @@ func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.N
 		}
 	}
 	return true, r.recordRegistered(ctx, reg, reg.missing(missing), metal3.RegisteredWith{
-		SettingsDigest:     DigestFor(r.digest, reg.wanted.conductorGroup),
+		SettingsDigest:     digestFor(r.digest, reg.wanted.conductorGroup, reg.wanted.isSpellingMinded && reg.wanted.access.IsRespelt()),
 		NetworkDataVersion: reg.wanted.networkVersion,
 		Image:              reg.wanted.image,
 		DueWhenIdle:        !lifecycle.IsIdle(node.ProvisionState),
@@ -121,6 +121,9 @@ func (r *Registrar) registrationPatches(reg registration, node *ironic.Node, cur
 	tried := reg.host.Status.TriedCredentials
 	isPasswordKnown := tried.Reference != nil && tried.Reference.Name == reg.host.Spec.BMC.CredentialsName && !lifecycle.IsNewerVersion(reg.credentials.Since, tried.Version)
 	info := reg.wanted.driverInfo(reg.credentials)
+	if name := current.DriverInfo[ipmiAddressKey]; name != nil && !reg.wanted.isSpellingMinded && isSameName(name, info[ipmiAddressKey]) {
+		info[ipmiAddressKey] = name // each PATCH may do harm to a node of an older Ironic
+	}
 	if params, has := current.DriverInfo[kernelParamsKey]; has && reg.wanted.keepsImage {
 		info[kernelParamsKey] = params // they may be those of the image
 	}

@@ -68,13 +68,13 @@ type Registrar struct {
 	Deps
 	settings     Settings
 	requirements requirements
-	// digest tells the settings apart that nodes are registered with; see DigestFor.
+	// digest tells the settings apart that nodes are registered with; see DigestOf.
 	digest string
 }
 
 // New returns a Registrar.
 func New(deps Deps, settings Settings) *Registrar {
-	return &Registrar{deps, settings, requirements{deps.Ironic, deps.Secrets, deps.HostImages, settings}, Digest(settings.Ramdisk)}
+	return &Registrar{deps, settings, requirements{deps.Ironic, deps.Secrets, deps.HostImages, settings}, digestOfSettings(settings.Ramdisk)}
 }
 
 // registration is a host that is to be registered, and what Ironic is to be told of it.

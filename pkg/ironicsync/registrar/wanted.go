@@ -23,11 +23,16 @@ import (
 // kernelParamsKey in driver_info are the parameters of the ramdisk's kernel.
 const kernelParamsKey = "kernel_append_params"
 
+// ipmiAddressKey in driver_info is the host of a BMC with IPMI.
+const ipmiAddressKey = "ipmi_address"
+
 // wantedNode is what Ironic has to know of a host in every state, apart from the
 // credentials and from what is deployed on it.
 type wantedNode struct {
-	access  bmc.Access
-	ramdisk map[string]any // the part of driver_info that is not the BMC's
+	access bmc.Access
+	// isSpellingMinded is set if Ironic minds how the name of a BMC is spelt.
+	isSpellingMinded bool
+	ramdisk          map[string]any // the part of driver_info that is not the BMC's
 	// image identifies the host's own image in ramdisk. keepsImage is set if the node keeps the image that
 	// it has, which image identifies, too.
 	image            string
@@ -67,6 +72,7 @@ func (r *requirements) wantedOf(ctx context.Context, host *metal3.BareMetalHost,
 	if err != nil {
 		return nil, err
 	}
+	wanted.isSpellingMinded = features.StrictIPMINames
 	if features.AgentInspection {
 		wanted.inspectInterface = "agent"
 		if host.Spec.InspectionMode == metal3.InspectionModeFast && access.FastInspectInterface != "" {
@@ -175,12 +181,18 @@ func isAsWanted(current map[string]any, key string, wanted any) bool {
 	return fmt.Sprint(value) == fmt.Sprint(wanted)
 }
 
+// isSameName reports whether two values are the same name of a BMC, however it is spelt.
+func isSameName(a, b any) bool { return strings.EqualFold(fmt.Sprint(a), fmt.Sprint(b)) }
+
 func isPassword(key string) bool { return strings.HasSuffix(key, "_password") }
 
 // isSameLogin reports whether Ironic has the wanted BMC and user already. Otherwise somebody has given the node another BMC, whose password
 // it may be that it has.
 func isSameLogin(current, wanted map[string]any) bool {
 	for key, value := range wanted {
+		if key == ipmiAddressKey && isSameName(current[key], value) {
+			continue
+		}
 		if (strings.HasSuffix(key, "_address") || strings.HasSuffix(key, "_username")) && !isAsWanted(current, key, value) {
 			return false
 		}

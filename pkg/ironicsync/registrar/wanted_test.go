@@ -33,6 +33,7 @@ func TestDriverInfoPatches(t *testing.T) {
 		"a password that is not there":         {wanted: info{"ipmi_password": "secret"}, passwordKnown: true, patches: add("ipmi_password", "secret")},
 		"a password of another user":           {current: info{"ipmi_password": "******", "ipmi_username": "root"}, wanted: info{"ipmi_password": "secret", "ipmi_username": "admin"}, passwordKnown: true, patches: append(add("ipmi_password", "secret"), add("ipmi_username", "admin")...)},
 		"a password of another BMC":            {current: info{"ipmi_password": "******", address: "192.0.2.1"}, wanted: info{"ipmi_password": "secret", address: "192.0.2.2"}, passwordKnown: true, patches: append(add(address, "192.0.2.2"), add("ipmi_password", "secret")...)},
+		"a password of a BMC spelt otherwise":  {current: info{"ipmi_password": "******", address: "BMC-1.Example.org"}, wanted: info{"ipmi_password": "secret", address: "bmc-1.example.org"}, passwordKnown: true, patches: add(address, "bmc-1.example.org")},
 		"a password that is known":             {current: info{"ipmi_password": "******"}, wanted: info{"ipmi_password": "secret"}, passwordKnown: true},
 		"what others have set stays":           {current: info{"console_port_range": "1:2"}, wanted: info{}},
 		"what a setting said that is gone now": {current: info{"ipmi_verify_ca": false}, wanted: info{}, patches: []ironic.Patch{{Op: ironic.PatchRemove, Path: "/driver_info/ipmi_verify_ca"}}},
