@@ -68,13 +68,13 @@ func (e *explanation) problem() {
 	}
 	if c := e.condition(metal3.StepFailedCondition, metav1.ConditionTrue); c != nil {
 		e.explain("A step has failed%s (%s): %s.", e.lasting(c.LastTransitionTime.Time), c.Reason, e.quote(e.said(c.Message)))
-		e.help(e.stepHelp(c.Reason, c.Message)...)
+		e.help(append(e.stepHelp(c.Reason, c.Message), e.registrationNote())...)
 		return
 	}
 	status := &e.host.Status
 	if status.OperationalStatus == metal3.OperationalStatusError || status.ErrorMessage != "" {
 		e.explain("It has had %s%s: %s.", errorName(status.ErrorType), e.lasting(e.errorSince()), e.quote(e.said(status.ErrorMessage)))
-		e.help(e.errorHelp(status.ErrorType, status.ErrorMessage)...)
+		e.help(append(e.errorHelp(status.ErrorType, status.ErrorMessage), e.registrationNote())...)
 		return
 	}
 	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionFalse); c != nil {
@@ -95,9 +95,17 @@ func (e *explanation) problem() {
 	if c := e.condition(metal3.PowerSyncedCondition, metav1.ConditionFalse); c != nil {
 		e.say("%s", c.Message)
 	}
-	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionTrue); c != nil && c.Message != "" {
-		e.say("Of its registration: %s.", e.quote(c.Message))
+	if note := e.registrationNote(); note != "" {
+		e.say("%s", note)
 	}
+}
+
+// registrationNote says what a host that is registered lacks all the same; empty if it lacks nothing. That may be why something fails.
+func (e *explanation) registrationNote() string {
+	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionTrue); c != nil && c.Message != "" {
+		return fmt.Sprintf("Of its registration: %s.", e.quote(c.Message))
+	}
+	return ""
 }
 
 // help says what would help, and that the server tries again by itself.

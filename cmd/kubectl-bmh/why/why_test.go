@@ -352,7 +352,18 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
 				"It has had a registration error for 2m: An IPMI command to the BMC has failed. IPMI call failed: power status.",
-				"Ironic does not say why ipmitool has failed. Check that ipmi://192.0.2.1 is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in the Secret metal3/bmc-secret.",
+				"Ironic does not say why ipmitool has failed. Check that ipmi://192.0.2.1 is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in the Secret metal3/bmc-secret: IPMI takes a user name of at most 16 bytes, and a password of at most 20.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
+			},
+		},
+		"a password that IPMI does not take": {
+			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "Redfish connection failed"),
+				condition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason, `Secret "bmc-secret": the password has more bytes than IPMI takes, which is 20`))},
+			[]string{
+				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
+				"It has had a registration error for 2m: The BMC does not answer. Redfish connection failed.",
+				"Check that ipmi://192.0.2.1 is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself.",
+				`Of its registration: Secret "bmc-secret": the password has more bytes than IPMI takes, which is 20.`,
 				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},

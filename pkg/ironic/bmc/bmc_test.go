@@ -225,3 +225,27 @@ func TestParseHidesUserinfo(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLong: what IPMI cannot carry is told, and nothing of it.
+func TestTooLong(t *testing.T) {
+	longName, longPassword := strings.Repeat("u", 17), strings.Repeat("s3cret", 4)
+	const name, password = "the username has more bytes than IPMI takes, which is 16", "the password has more bytes than IPMI takes, which is 20"
+	for _, test := range []struct {
+		address, username, password string
+		want                        []string
+	}{
+		{"ipmi://192.0.2.1", longName[:16], longPassword[:20], nil},
+		{"ipmi://192.0.2.1", "root", longPassword[:21], []string{password}},
+		{"libvirt://192.0.2.1:6230", longName, longPassword, []string{name, password}},
+		{"ipmi://192.0.2.1", "root", strings.Repeat("ü", 11), []string{password}},
+		{"redfish://192.0.2.1", longName, longPassword, nil},
+	} {
+		access, err := Parse(test.address, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, access.TooLong(test.username, test.password)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.address, diff)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package bmc
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -41,6 +42,27 @@ func (a Access) ipmiAddress() string {
 
 // IsRespelt reports whether Ironic is told the name of the BMC otherwise than the address has it.
 func (a Access) IsRespelt() bool { return !a.redfish() && a.ipmiAddress() != a.endpoint.host }
+
+// The most bytes that a user name and a password have with IPMI 2.0.
+const (
+	maxIPMIUsername = 16
+	maxIPMIPassword = 20
+)
+
+// TooLong returns what the protocol of the BMC cannot carry of credentials, in words that tell nothing of them; nil if it carries them.
+// ipmitool refuses them or cuts them off, and in either case, Ironic says only that its call has failed.
+func (a Access) TooLong(username, password string) (messages []string) {
+	if a.redfish() {
+		return nil
+	}
+	if len(username) > maxIPMIUsername {
+		messages = append(messages, fmt.Sprintf("the username has more bytes than IPMI takes, which is %d", maxIPMIUsername))
+	}
+	if len(password) > maxIPMIPassword {
+		messages = append(messages, fmt.Sprintf("the password has more bytes than IPMI takes, which is %d", maxIPMIPassword))
+	}
+	return messages
+}
 
 func (a Access) redfishInfo(username, password string) map[string]any {
 	host := a.endpoint.host

@@ -144,7 +144,7 @@ var bmcAnswerRules = []rule{
 		"That is no matter of the credentials. Reset the BMC at {address}, or update its firmware; or use redfish:// in spec.bmc.address, if the BMC has that."},
 		[]string{"ipmi call failed: raw 0x00 0x08", "ipmi call failed: chassis bootdev"}},
 	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
-		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
+		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}: IPMI takes a user name of at most 16 bytes, and a password of at most 20."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
 	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."},

@@ -168,11 +168,15 @@ func pathsOf(patches []ironic.Patch) (paths []string) {
 	return paths
 }
 
-// missing says what the registration lacks, or will: network cards for which Ironic has no port, and the Secret if it is being deleted.
+// missing says what the registration lacks, or will: network cards for which Ironic has no port, the Secret if it is being deleted, and
+// credentials that IPMI can carry. (They are told all the same: where ipmitool cuts them off, a BMC that has done so, too, takes them.)
 func (reg registration) missing(ports []string) string {
 	var messages []string
 	if reg.credentials.Leaving {
 		messages = append(messages, fmt.Sprintf("Secret %q is being deleted, and is gone as soon as no host claims it any more. Create another one with the credentials of the BMC, and name that in spec.bmc.credentialsName", reg.host.Spec.BMC.CredentialsName))
+	}
+	if tooLong := reg.wanted.access.TooLong(reg.credentials.Username, reg.credentials.Password); tooLong != nil {
+		messages = append(messages, fmt.Sprintf("Secret %q: %s. If the BMC refuses the credentials, give its user shorter ones", reg.host.Spec.BMC.CredentialsName, strings.Join(tooLong, ", and ")))
 	}
 	if text := missingPorts(ports); text != "" {
 		messages = append(messages, text)

@@ -7,7 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // TestDriverInfoPatches: a PATCH is sent for what Ironic would do differently, and for nothing else.
@@ -40,6 +43,27 @@ func TestDriverInfoPatches(t *testing.T) {
 	} {
 		if diff := cmp.Diff(test.patches, driverInfoPatches(test.current, test.wanted, test.passwordKnown)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestMissing: what a registration lacks is told with it, in words that tell nothing of a password.
+func TestMissing(t *testing.T) {
+	host := &metal3.BareMetalHost{Spec: metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{CredentialsName: "bmc"}}}
+	const advice = ". If the BMC refuses the credentials, give its user shorter ones"
+	for name, test := range map[string]struct{ address, username, password, want string }{
+		"nothing":         {"ipmi://192.0.2.1", "admin", "s3cret-s3cret-s3cret", ""},
+		"a long password": {"ipmi://192.0.2.1", "admin", "s3cret-s3cret-s3cret-s3c", `Secret "bmc": the password has more bytes than IPMI takes, which is 20` + advice},
+		"both":            {"ipmi://192.0.2.1", "admin-of-the-machines", "s3cret-s3cret-s3cret-s3c", `Secret "bmc": the username has more bytes than IPMI takes, which is 16, and the password has more bytes than IPMI takes, which is 20` + advice},
+		"Redfish":         {"redfish://192.0.2.1", "admin", "s3cret-s3cret-s3cret-s3c", ""},
+	} {
+		access, err := bmc.Parse(test.address, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reg := registration{host: host, wanted: &wantedNode{access: access}, credentials: secrets.Credentials{Username: test.username, Password: test.password}}
+		if got := reg.missing(nil); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }
