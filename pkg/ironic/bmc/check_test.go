@@ -185,8 +185,15 @@ func TestRefused(t *testing.T) {
 		{"libvirt://a_b_c", "such as a-b-c", isStored},
 
 		// Scheme, host and port.
-		{"https://192.0.2.1" + system, `unknown type "https"; use one of ipmi://`, false},
-		{"redfish-virtual-media://192.0.2.1", `unknown type "redfish-virtual-media"; use one of`, false},
+		{"https://192.0.2.1" + system, `unknown type "https": write redfish://192.0.2.1` + system + ` to boot from the network, or redfish-virtualmedia://192.0.2.1` + system + ` to boot by virtual media`, false},
+		{"http://192.0.2.1:8000" + system, `unknown type "http": write redfish+http://192.0.2.1:8000` + system + ` to boot from the network, or redfish-virtualmedia+http://192.0.2.1:8000` + system, false},
+		{"HTTPS:192.0.2.1", `write redfish://192.0.2.1 to`, false},
+		{"https:/192.0.2.1", `write redfish://192.0.2.1 to`, false},
+		{"redfish-virtual-media+http://192.0.2.1", `unknown type "redfish-virtual-media+http": write redfish+http://192.0.2.1 to boot from the network, or redfish-virtualmedia+http://192.0.2.1 to`, false},
+		{"idrac://192.0.2.1", `write idrac-redfish://192.0.2.1 to boot from the network, or idrac-virtualmedia://192.0.2.1 to`, false},
+		{"ilo5://192.0.2.1", `or ilo5-virtualmedia://192.0.2.1 to`, false},
+		{"irmc://192.0.2.1", `or redfish-virtualmedia://192.0.2.1 to`, false},
+		{"http://root:s3cret@192.0.2.1", "spec.bmc.credentialsName", false},
 		{"ilo4://192.0.2.1", `unknown type "ilo4"`, false},
 		{"redfish://2001:db8::1" + system, "in brackets", false},
 		{"redfish:///redfish/v1/Systems/1", "no host", false},

@@ -43,6 +43,10 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 	scheme, rest := split(address)
 	access, plain, ok := lookup(scheme)
 	if !ok {
+		if instead := meant(scheme); instead != nil {
+			rest = strings.TrimLeft(rest, "/")
+			return fail("unknown type %q: write %s://%s to boot from the network, or %s://%s to boot by virtual media", excerpt(scheme), instead[0], excerpt(rest), instead[1], excerpt(rest))
+		}
 		return fail("unknown type %q; use %s", excerpt(scheme), Accepted())
 	}
 	// The scheme is out of the way, because url.Parse is stricter about schemes
@@ -87,6 +91,30 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		skipVerify: disableCertificateVerification,
 	}
 	return access, nil
+}
+
+// meant returns the schemes that somebody may have meant with one that is none: that by which a host boots from the network, and that by
+// which it boots by virtual media. It returns nil if that is not known.
+func meant(scheme string) []string {
+	known, web := scheme, ""
+	for _, suffix := range []string{"+http", "+https"} {
+		if cut, has := strings.CutSuffix(scheme, suffix); has {
+			known, web = cut, suffix
+		}
+	}
+	switch known {
+	case "https": // the URL of the BMC itself
+		return []string{"redfish", "redfish-virtualmedia"}
+	case "http":
+		return []string{"redfish+http", "redfish-virtualmedia+http"}
+	case "redfish-virtual-media", "irmc", "ilo6": // an Ironic of today talks Redfish to the last two
+		return []string{"redfish" + web, "redfish-virtualmedia" + web}
+	case "ilo5":
+		return []string{"ilo5-redfish" + web, "ilo5-virtualmedia" + web}
+	case "idrac", "idrac-virtual-media":
+		return []string{"idrac-redfish" + web, "idrac-virtualmedia" + web}
+	}
+	return nil
 }
 
 // privLevels are the IPMI privilege levels that Ironic accepts.
