@@ -56,17 +56,14 @@ func Texts(ctx context.Context, texts []*string, sent ...string) {
 		}
 		all.Secrets, all.Written = append(all.Secrets, known.Secrets...), append(all.Written, known.Written...)
 	}
-	var forms [][]string
-	if unknown == nil {
-		forms = formsOf(all.Secrets)
-	}
+	secrets := newSpeller(all.Secrets)
 	for _, text := range texts {
 		switch {
 		case *text == "":
 		case unknown != nil:
 			*text = Withheld + unknown.Error()
 		default:
-			*text = hideForms(*text, forms, all.Written)
+			*text = hideSecrets(*text, secrets, all.Written)
 		}
 	}
 }

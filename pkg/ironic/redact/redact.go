@@ -4,7 +4,9 @@ package redact
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"iter"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,24 +58,29 @@ var hostNames = []string{"uuid", "name", "local-hostname", "local_hostname", "me
 // from Secrets as a whole.
 func TextsOf(value any) []string {
 	var texts []string
-	switch v := value.(type) {
-	case string:
-		if len(v) >= shortestValue {
-			texts = append(texts, v)
-		}
-	case json.Number:
-		return TextsOf(v.String())
-	case map[string]any:
-		for key, item := range v {
-			if !slices.Contains(hostNames, key) {
-				texts = append(texts, TextsOf(item)...)
+	// One list for all of them: a list for each value would be copied as often as values are nested, thousands of times.
+	var collect func(value any)
+	collect = func(value any) {
+		switch v := value.(type) {
+		case string:
+			if len(v) >= shortestValue {
+				texts = append(texts, v)
+			}
+		case json.Number:
+			collect(v.String())
+		case map[string]any:
+			for key, item := range v {
+				if !slices.Contains(hostNames, key) {
+					collect(item)
+				}
+			}
+		case []any:
+			for _, item := range v {
+				collect(item)
 			}
 		}
-	case []any:
-		for _, item := range v {
-			texts = append(texts, TextsOf(item)...)
-		}
 	}
+	collect(value)
 	return texts
 }
 
@@ -86,32 +93,29 @@ var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:
 //
 // Users may have Ironic repeat texts of their own, such as a URL. If a part of these were compared with a secret, they
 // would see whether they have guessed it. So what is within one of the written texts, which they know, is left as it is.
+// What would take too long to look for is not looked for: the whole message is withheld then.
 func Secrets(message string, secrets []string, written ...string) string {
 	if message == "" {
 		return ""
 	}
-	return hideForms(message, formsOf(secrets), written)
+	return hideSecrets(message, newSpeller(secrets), written)
 }
 
-// formsOf returns the spellings of each of the secrets, which are many: they are computed once for several messages.
-func formsOf(secrets []string) [][]string {
-	var all [][]string
-	for _, secret := range secrets {
-		all = append(all, spellings(string([]rune(secret)))) // JSON, in which it was sent, has no bytes that are not UTF-8
+// hideSecrets is Secrets for several messages.
+func hideSecrets(message string, secrets *speller, written []string) string {
+	if secrets.left < 0 {
+		return Withheld + errTooMuch.Error()
 	}
-	return all
-}
-
-// hideForms is Secrets for secrets in all of their spellings.
-func hideForms(message string, secrets [][]string, written []string) string {
 	message = echoedPatch.ReplaceAllString(cut(message, longestAnswer), "$1. $2")
 	s := newSieve(message, written)
-	for _, forms := range secrets {
-		for _, form := range forms {
-			s.hideWhole(form)
+	for forms := range secrets.all {
+		for _, form := range forms.texts {
+			secrets.left -= s.hideWhole(form) + s.hideRuns(form)
+			s.hideCut(form, forms.begin, forms.end)
 		}
-		s.hideRuns(forms)
-		s.hideCut(forms)
+	}
+	if secrets.left < 0 {
+		return Withheld + errTooMuch.Error()
 	}
 	return cut(NamedPasswords(s.strike()), longestMessage)
 }
@@ -119,13 +123,24 @@ func hideForms(message string, secrets [][]string, written []string) string {
 // sieve is a message of which parts are to be struck out.
 type sieve struct {
 	message string
-	hidden  []bool
+	// hideUntil is, for each index, the end of the longest part that begins there and is to be struck out.
+	hideUntil []int
 	// freeUntil is, for each index, the end of the longest part that begins there or before and is left as it is.
 	freeUntil []int
+	// runs and parts are where each shortestRun and each shortestPart bytes are.
+	runs, parts places
+	// isHidden is set for the places in runs that are struck out already.
+	isHidden []bool
+	// cutOff and goesOn are where the text that is the key was cut off, and where it goes on after a cut.
+	cutOff, goesOn map[string][]int
 }
 
 func newSieve(message string, written []string) *sieve {
-	s := &sieve{message: message, hidden: make([]bool, len(message)), freeUntil: make([]int, len(message)+1)}
+	s := &sieve{
+		message: message, hideUntil: make([]int, len(message)), freeUntil: make([]int, len(message)+1),
+		runs: newPlaces(message, shortestRun), parts: newPlaces(message, shortestPart), isHidden: make([]bool, len(message)),
+		cutOff: map[string][]int{}, goesOn: map[string][]int{},
+	}
 	for _, text := range written {
 		for from := range indexes(message, text) {
 			s.freeUntil[from] = max(s.freeUntil[from], from+len(text))
@@ -134,33 +149,113 @@ func newSieve(message string, written []string) *sieve {
 	for i := range len(message) {
 		s.freeUntil[i+1] = max(s.freeUntil[i+1], s.freeUntil[i])
 	}
+	ends := [][]int{{0, 0}, {len(strings.TrimRight(message, ".…")), len(message)}}
+	for _, at := range append(cuts.FindAllStringIndex(message, maxCuts), ends...) {
+		from, to := at[0], at[1]
+		for n := shortestPart; n <= shortestRun; n++ {
+			if n <= from {
+				s.cutOff[message[from-n:from]] = append(s.cutOff[message[from-n:from]], from)
+			}
+			if n <= len(message)-to {
+				s.goesOn[message[to:to+n]] = append(s.goesOn[message[to:to+n]], to)
+			}
+		}
+	}
 	return s
 }
 
-// indexes yields each index of text in message, also of those that overlap.
-func indexes(message, text string) iter.Seq[int] {
+// places finds texts in a message by their first bytes: it is a hash table.
+type places struct {
+	message string
+	width   int
+	// first has, by hash, one more than the index where such bytes are first; next, by index, the same of where they are again.
+	first, next []int32
+}
+
+// seed keeps those who write messages and secrets from choosing which of their parts have the same hash.
+var seed = maphash.MakeSeed()
+
+func newPlaces(message string, width int) places {
+	p := places{message: message, width: width, first: make([]int32, 1<<bits.Len(uint(len(message)))), next: make([]int32, len(message))}
+	for i := len(message) - width; i >= 0; i-- {
+		slot := p.slot(message[i:])
+		p.next[i], *slot = *slot, int32(i+1) // a message has at most longestAnswer bytes
+	}
+	return p
+}
+
+func (p places) slot(text string) *int32 {
+	return &p.first[maphash.String(seed, text[:p.width])&uint64(len(p.first)-1)]
+}
+
+// of yields the indexes at which the message has the first bytes of text.
+func (p places) of(text string) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for from := 0; text != "" && from < len(message); from++ {
-			next := strings.Index(message[from:], text)
-			if next < 0 {
-				return
-			}
-			if from += next; !yield(from) {
+		for at := *p.slot(text); at > 0; at = p.next[at-1] {
+			if strings.HasPrefix(p.message[at-1:], text[:p.width]) && !yield(int(at)-1) {
 				return
 			}
 		}
 	}
 }
 
-// hideWhole hides a form of a secret wherever it is. One that is shorter than shortestPart is hidden only where it stands by
-// itself: otherwise nothing would be left of a message, and the gaps would tell what the secret is.
-func (s *sieve) hideWhole(form string) {
-	for from := range indexes(s.message, form) {
-		to := from + len(form)
-		if len(form) >= shortestPart || !isWordAt(s.message, from-1) && !isWordAt(s.message, to) {
-			s.hide(from, to)
+// indexes yields each index of text in message, also of those that overlap. However often a part of text is repeated in it, or in message,
+// no byte of message is looked at more than twice.
+func indexes(message, text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if text == "" || len(text) > len(message) {
+			return
+		}
+		// The algorithm of Knuth, Morris and Pratt: again is how much of text is still matched if the byte after so much of it does not.
+		again := make([]int, len(text)+1)
+		for i, n := 1, 0; i < len(text); i++ {
+			for n > 0 && text[i] != text[n] {
+				n = again[n]
+			}
+			if text[i] == text[n] {
+				n++
+			}
+			again[i+1] = n
+		}
+		for i, n := 0, 0; i < len(message); i++ {
+			for n > 0 && message[i] != text[n] {
+				n = again[n]
+			}
+			if message[i] == text[n] {
+				n++
+			}
+			if n == len(text) {
+				if !yield(i + 1 - n) {
+					return
+				}
+				n = again[n]
+			}
 		}
 	}
+}
+
+// hideWhole hides a form of a secret wherever it is, and returns the cost in bytes. One that is shorter than shortestPart is hidden only where
+// it stands by itself: otherwise nothing would be left of a message, and the gaps would tell what the secret is.
+func (s *sieve) hideWhole(form string) (cost int) {
+	if len(form) < shortestPart {
+		for from := range indexes(s.message, form) {
+			if to := from + len(form); !isWordAt(s.message, from-1) && !isWordAt(s.message, to) {
+				s.hide(from, to)
+			}
+		}
+		return len(s.message)
+	}
+	candidates := s.parts
+	if len(form) >= s.runs.width {
+		candidates = s.runs
+	}
+	for from := range candidates.of(form) {
+		cost += 1 + len(form)/32 // bytes are compared many at a time
+		if strings.HasPrefix(s.message[from:], form) {
+			s.hide(from, from+len(form))
+		}
+	}
+	return cost
 }
 
 func isWordAt(message string, at int) bool {
@@ -171,22 +266,18 @@ func isWordAt(message string, at int) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
 }
 
-// hideRuns hides each part of shortestRun bytes or more that is also a part of one of the forms.
-func (s *sieve) hideRuns(forms []string) {
-	message := s.message
-	at := map[string][]int{}
-	for i := 0; i+shortestRun <= len(message); i++ {
-		window := message[i : i+shortestRun]
-		at[window] = append(at[window], i)
-	}
-	for _, form := range forms {
-		for i := 0; i+shortestRun <= len(form); i++ {
-			for _, from := range at[form[i:i+shortestRun]] {
-				s.hide(from, from+shortestRun)
+// hideRuns hides each part of shortestRun bytes or more that is also a part of a form, and returns the cost in bytes.
+func (s *sieve) hideRuns(form string) (cost int) {
+	for i := 0; i+shortestRun <= len(form); i++ {
+		for from := range s.runs.of(form[i:]) {
+			if s.isHidden[from] {
+				break // and so are the others
 			}
-			delete(at, form[i:i+shortestRun]) // marked once is enough
+			s.isHidden[from] = true
+			s.hide(from, from+shortestRun)
 		}
 	}
+	return len(form)
 }
 
 // cuts are where a text was cut off, or goes on.
@@ -195,47 +286,42 @@ var cuts = regexp.MustCompile(`\.\.+|…`)
 // maxCuts is how many of these are looked at: whoever writes more does so to keep this server busy.
 const maxCuts = 30
 
-// hideCut hides what is left of a form that was cut, of shortestPart bytes or more.
-func (s *sieve) hideCut(forms []string) {
-	ends := [][]int{{0, 0}, {len(strings.TrimRight(s.message, ".…")), len(s.message)}}
-	for _, at := range append(cuts.FindAllStringIndex(s.message, maxCuts), ends...) {
-		before, after := s.message[:at[0]], s.message[at[1]:]
-		for _, form := range forms {
-			for n := min(len(form), len(before)+1, shortestRun+1) - 1; n >= shortestPart; n-- {
-				if strings.HasSuffix(before, form[:n]) {
-					s.hide(len(before)-n, len(before))
-					break
-				}
+// hideCut hides what is left of a form that was cut, of shortestPart bytes or more: of its begin before a cut, of its end after one.
+func (s *sieve) hideCut(form string, begin, end bool) {
+	for n := shortestPart; n <= min(len(form)-1, shortestRun); n++ {
+		if begin {
+			for _, at := range s.cutOff[form[:n]] {
+				s.hide(at-n, at)
 			}
-			for n := min(len(form), len(after)+1, shortestRun+1) - 1; n >= shortestPart; n-- {
-				if strings.HasPrefix(after, form[len(form)-n:]) {
-					s.hide(at[1], at[1]+n)
-					break
-				}
+		}
+		if end {
+			for _, at := range s.goesOn[form[len(form)-n:]] {
+				s.hide(at, at+n)
 			}
 		}
 	}
 }
 
 func (s *sieve) hide(from, to int) {
-	if s.freeUntil[from] >= to {
-		return
-	}
-	for i := from; i < to; i++ {
-		s.hidden[i] = true
+	if s.freeUntil[from] < to {
+		s.hideUntil[from] = max(s.hideUntil[from], to)
 	}
 }
 
 // strike replaces what is hidden.
 func (s *sieve) strike() string {
 	var kept strings.Builder
+	wasHidden, until := false, 0
 	for i := range len(s.message) {
+		until = max(until, s.hideUntil[i])
+		hidden := i < until
 		switch {
-		case !s.hidden[i]:
+		case !hidden:
 			kept.WriteByte(s.message[i])
-		case i == 0 || !s.hidden[i-1]:
+		case !wasHidden:
 			kept.WriteString(redacted)
 		}
+		wasHidden = hidden
 	}
 	return strings.ToValidUTF8(kept.String(), "") // a part of a secret may end within a character
 }

@@ -5,18 +5,91 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// longestNested is the length up to which a text is looked for in all spellings, and in one within another, such as JSON in
-// JSON. Longer ones, such as user data, are found by their parts.
-const longestNested = 256
+const (
+	// longestNested is the length up to which a text is looked for in all spellings, and in one within another, such as JSON in
+	// JSON. Longer ones, such as user data, are found by their parts.
+	longestNested = 256
+	// longestPiece is as much of a longer text as is spelled at a time, and overlap as much of it as is spelled once more with the next
+	// piece: shortestRun bytes of a spelling never stand for more.
+	longestPiece, overlap = 4 << 10, 32
+)
+
+// The bounds of what is done about the texts that Ironic says at once. Without them, users could keep this server busy, and fill its
+// memory, by what they send, since the spellings of a text have up to a thousand times its length.
+const (
+	// maxCost bounds the bytes that are looked for in the texts; each that has to be spelled before counts as spellingCost. That is
+	// enough for user data of 250 KiB, or for the network data of 500 network interfaces.
+	maxCost, spellingCost = 32 << 20, 4
+	// maxKept is how many bytes of spellings are kept for the next text.
+	maxKept = 1 << 20
+)
+
+// errTooMuch is why words are withheld in which it would take too long to look for what was sent.
+var errTooMuch = errors.New("it would take too long to look for all that was sent to Ironic, whose log has these words")
+
+// speller spells secrets.
+type speller struct {
+	secrets []string
+	// left is what is left of maxCost. When it is negative, the secrets are not spelled any more.
+	left int
+	// kept are the forms of the first secrets.
+	kept      []forms
+	keptBytes int
+	// spelled is how many bytes were spelled, for tests.
+	spelled int
+}
+
+// forms are the spellings of a piece of a secret.
+type forms struct {
+	piece
+	texts []string
+}
+
+func newSpeller(secrets []string) *speller {
+	return &speller{secrets: distinct(slices.Clone(secrets)), left: maxCost}
+}
+
+// all yields the forms of all secrets, one after the other, until too much was spent: they are too many to be kept in memory.
+func (s *speller) all(yield func(forms) bool) {
+	n := 0
+	for _, secret := range s.secrets {
+		for piece := range pieces(secret) {
+			if s.left < 0 {
+				return
+			}
+			f := forms{piece: piece}
+			if n < len(s.kept) {
+				f = s.kept[n]
+			} else {
+				f.texts = spellings(piece.text)
+				bytes := 0
+				for _, text := range f.texts {
+					bytes += len(text)
+				}
+				s.spelled += bytes
+				s.left -= spellingCost * bytes
+				if len(s.kept) == n && s.keptBytes+bytes <= maxKept {
+					s.kept, s.keptBytes = append(s.kept, f), s.keptBytes+bytes
+				}
+			}
+			if n++; !yield(f) {
+				return
+			}
+		}
+	}
+}
 
 // spellings returns the forms that a text takes in what Ironic, its drivers and BMCs write: as it is, in Python's repr,
 // JSON, URLs, a shell's command line, XML and base64, and in one of these within another.
@@ -29,6 +102,35 @@ func spellings(text string) []string {
 		}
 	}
 	return distinct(forms)
+}
+
+// piece is a part of a secret, with its begin or its end, or both.
+type piece struct {
+	text       string
+	begin, end bool
+}
+
+// pieces yields the pieces of a secret, of which most have only one.
+func pieces(secret string) iter.Seq[piece] {
+	return func(yield func(piece) bool) {
+		text := secret
+		if !utf8.ValidString(text) {
+			text = string([]rune(text)) // JSON, in which it was sent, has no bytes that are not UTF-8
+		}
+		atRune := func(i int) int {
+			for i < len(text) && !utf8.RuneStart(text[i]) {
+				i--
+			}
+			return i
+		}
+		for to := 0; to < len(text); {
+			from := atRune(max(to-overlap, 0))
+			to = atRune(min(from+longestPiece, len(text)))
+			if !yield(piece{text[from:to], from == 0, to == len(text)}) {
+				return
+			}
+		}
+	}
 }
 
 // distinct sorts texts, and drops those that are there already or empty.
@@ -205,7 +307,13 @@ func inBase64(text string) []string {
 			encoded := encoding.EncodeToString(append(make([]byte, before), text...))
 			first := []int{0, 2, 3}[before]       // the first character without a bit of what is before
 			whole := (before + len(text)) * 8 / 6 // the characters without a bit of what follows
-			forms = append(forms, encoded[first:], strings.TrimRight(encoded[first:], "="), encoded[first:max(whole, first)])
+			ends := []string{strings.TrimRight(encoded[first:], "="), encoded[first:max(whole, first)]}
+			for i, form := range ends { // which differ from the rest of encoded in nothing else
+				if len(text) > longestNested {
+					ends[i] = form[len(form)-shortestRun:]
+				}
+			}
+			forms = append(forms, append(ends, encoded[first:])...)
 		}
 	}
 	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < shortestPart }) // which could be anything
