@@ -85,7 +85,7 @@ func ConfigDrive(host *metal3.BareMetalHost, sources ConfigSources) (map[string]
 	}
 
 	meta := configSecret{host.Namespace, names[MetaData], MetaData, sources.MetaData}
-	given, err := meta.values("metaData", true)
+	given, err := meta.limited("metaData", true, maxConfigData, configDriveTakes)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func ConfigDrive(host *metal3.BareMetalHost, sources ConfigSources) (map[string]
 	if name, ok := names[PreprovisioningNetworkData]; ok {
 		network = configSecret{host.Namespace, name, PreprovisioningNetworkData, sources.PreprovisioningNetworkData}
 	}
-	given, err = network.values("networkData", false)
+	given, err = network.limited("networkData", false, maxConfigData, configDriveTakes)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +174,22 @@ func (s configSecret) values(key string, required bool) (map[string]any, error) 
 	return values, nil
 }
 
+// limited is values for at most so many bytes of JSON. why says whose limit that is.
+func (s configSecret) limited(key string, required bool, most int, why string) (map[string]any, error) {
+	values, err := s.values(key, required)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(values)
+	if err != nil {
+		return nil, s.fail("its %s cannot be written as JSON", key)
+	}
+	if len(encoded) > most {
+		return nil, s.fail("its %s has %d KiB as JSON, which is more than the %d KiB %s", key, len(encoded)>>10, most>>10, why)
+	}
+	return values, nil
+}
+
 // jsonMap returns the map, or nil for null, that a JSON text holds, and whether it
 // holds one. JSON is not left to the YAML parser, which refuses keys of more than
 // 1,024 bytes, surrogate pairs (\ud83d\ude00) and some tabs, and rounds large numbers.
@@ -188,10 +204,17 @@ func jsonMap(text string) (values map[string]any, ok bool) {
 	return values, err == nil
 }
 
-// maxExpanded is how long a YAML text may be with its aliases written out. A Secret
-// holds 1 MiB; a long string that is named a hundred thousand times would be more
-// than there is memory, and the YAML parser counts the names alone.
-const maxExpanded = 8 << 20
+const (
+	// maxConfigData bounds the network data and the meta data of a config drive, each as JSON. The network data of 500 network
+	// interfaces have half of it.
+	maxConfigData = 256 << 10
+	// configDriveTakes says what is to be done beyond that.
+	configDriveTakes = "that a config drive takes: large texts belong into the userData"
+	// maxExpanded is how long a YAML text may be with its aliases written out. A Secret
+	// holds 1 MiB; a long string that is named a hundred thousand times would be more
+	// than there is memory, and the YAML parser counts the names alone.
+	maxExpanded = 1 << 20
+)
 
 // expandsBeyond reports whether a text with its aliases written out is longer than most.
 // Of one that is no YAML the parser says more.

@@ -5,6 +5,7 @@ package deploy
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -284,14 +285,48 @@ func TestConfigDriveAliasBomb(t *testing.T) {
 func TestConfigDriveLongAliases(t *testing.T) {
 	host := newHost(func(h *metal3.BareMetalHost) { h.Spec.NetworkData = secretRef("net") })
 	text := func(times int) string {
-		return "a: &a " + strings.Repeat("x", 500<<10) + "\nb: [" + strings.Repeat("*a,", times) + "]\n"
+		return "a: &a " + strings.Repeat("x", 50<<10) + "\nb: [" + strings.Repeat("*a,", times) + "]\n"
 	}
 	if drive, err := ConfigDrive(host, ConfigSources{NetworkData: data("value", text(4))}); err != nil || len(mustJSON(t, drive)["network_data"].(map[string]any)["b"].([]any)) != 4 {
 		t.Errorf("some aliases: %v", err)
 	}
 	_, err := ConfigDrive(host, ConfigSources{NetworkData: data("value", text(100))})
-	if err == nil || !strings.Contains(err.Error(), "key value has YAML aliases that expand to more than 8 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "key value has YAML aliases that expand to more than 1 MiB") {
 		t.Errorf("many aliases: %v", err)
+	}
+}
+
+// Network data of hundreds of interfaces are no trouble, but these have a limit, and so have the meta data.
+func TestLargeConfigDrives(t *testing.T) {
+	texts := func(n int) map[string][]byte {
+		all := map[string]any{}
+		for i := range n {
+			all[fmt.Sprintf("eth%d", i)] = map[string]any{
+				"type": "vlan", "vlan_id": i, "vlan_link": "bond0", "ethernet_mac_address": "52:54:00:aa:bb:cc", "ip_address": "10.11.12.13", "netmask": "255.255.255.0",
+				"routes": []any{map[string]any{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.11.12.1"}},
+			}
+		}
+		text, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data("value", string(text))
+	}
+	const tooLong = " KiB as JSON, which is more than the 256 KiB that a config drive takes: large texts belong into the userData"
+	for role, test := range map[ConfigRole]struct {
+		host *metal3.BareMetalHost
+		want string
+	}{
+		NetworkData: {newHost(func(h *metal3.BareMetalHost) { h.Spec.NetworkData = secretRef("net") }), "Secret metal/net: its networkData has "},
+		MetaData:    {newHost(func(h *metal3.BareMetalHost) { h.Spec.MetaData = secretRef("meta") }), "Secret metal/meta: its metaData has "},
+	} {
+		if _, err := ConfigDrive(test.host, ConfigSources{NetworkData: texts(500), MetaData: texts(500)}); err != nil {
+			t.Errorf("%s of 500 interfaces: %v", role, err)
+		}
+		_, err := ConfigDrive(test.host, ConfigSources{NetworkData: texts(3_000), MetaData: texts(3_000)})
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) || !strings.HasSuffix(err.Error(), tooLong) {
+			t.Errorf("%s of 3,000 interfaces: %v", role, err)
+		}
 	}
 }
 

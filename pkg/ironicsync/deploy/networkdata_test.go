@@ -39,7 +39,7 @@ func TestRamdiskNetwork(t *testing.T) {
 	for name, text := range map[string]string{
 		"long": `{"a": "` + strings.Repeat(long, 17) + `"}`, "long with its aliases": "a: &a " + long + "\nb: [" + strings.Repeat("*a, ", 17) + "]",
 	} {
-		if _, err := RamdiskNetwork("metal", "net", data("networkData", text)); err == nil || !strings.Contains(err.Error(), "Secret metal/net: its network configuration has") {
+		if _, err := RamdiskNetwork("metal", "net", data("networkData", text)); err == nil || !strings.Contains(err.Error(), " KiB as JSON, which is more than the 64 KiB that a ramdisk can have") {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
