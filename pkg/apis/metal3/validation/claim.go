@@ -4,7 +4,6 @@ package validation
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -118,8 +117,8 @@ func ValidateHostDeployPolicy(policy, old *v1alpha1.HostDeployPolicy) field.Erro
 			all = append(all, namespaceName(path.Child("names").Index(i), name)...)
 		}
 		// The policy would let nobody claim a host.
-		if _, err := regexp.Compile(namespaces.NameMatches); err != nil {
-			all = append(all, field.Invalid(path.Child("nameMatches"), excerpt(namespaces.NameMatches), "must be a regular expression: "+excerpt(err.Error())))
+		if _, err := namespaces.ParseNameMatches(); err != nil {
+			all = append(all, field.Invalid(path.Child("nameMatches"), excerpt(namespaces.NameMatches), err.Error()))
 		}
 		for i, label := range namespaces.HasLabels {
 			all = append(all, validateRequiredLabel(&label, path.Child("hasLabels").Index(i))...)

@@ -199,4 +199,17 @@ func TestValidatePolicies(t *testing.T) {
 		NameMatches: "^prod$", HasLabels: []v1alpha1.NameValuePair{{Name: "a"}, {Value: "b"}},
 	}}}
 	run(t, "deploy", ValidateHostDeployPolicy, check[v1alpha1.HostDeployPolicy]{}, check[v1alpha1.HostDeployPolicy]{deploy, []string{"spec.hostClaimNamespaces.hasLabels[1].name: Required"}})
+
+	matching := func(expression string, names ...string) v1alpha1.HostDeployPolicy {
+		return v1alpha1.HostDeployPolicy{Spec: v1alpha1.HostDeployPolicySpec{HostClaimNamespaces: &v1alpha1.HostClaimNamespaces{NameMatches: expression, Names: names}}}
+	}
+	bomb := "^(" + strings.Repeat("a?", 200) + "){1000}$"
+	const path = "spec.hostClaimNamespaces.nameMatches: "
+	run(t, "expensive", ValidateHostDeployPolicy,
+		check[v1alpha1.HostDeployPolicy]{matching(bomb), []string{path + "may have at most 1000 steps, and has 603606 with its repetitions written out: make these fewer"}},
+		check[v1alpha1.HostDeployPolicy]{matching(bomb, "other"), nil}, // the error existed before the update
+		check[v1alpha1.HostDeployPolicy]{matching("^" + bomb), []string{path + "may have at most 1000 steps"}},
+		check[v1alpha1.HostDeployPolicy]{matching(strings.Repeat("a", 1025)), []string{path + "may have at most 1024 bytes, and has 1025"}},
+		check[v1alpha1.HostDeployPolicy]{matching("("), []string{path + "must be a regular expression: error parsing regexp: missing closing ): `("}},
+		check[v1alpha1.HostDeployPolicy]{matching("^team-[0-9]{1,10}$"), nil})
 }

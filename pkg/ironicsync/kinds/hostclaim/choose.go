@@ -4,13 +4,13 @@ package hostclaim
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -26,10 +26,19 @@ var unhealthyAnnotations = []string{"capm3.metal3.io/unhealthy", "capi.metal3.io
 // policy is a HostDeployPolicy in the form in which it is applied.
 type policy struct {
 	namespaces  *metal3.HostClaimNamespaces // nil admits nobody
-	nameMatches *regexp.Regexp
+	nameMatches func(string) bool
+	// named has the answers of isNamed. A name can be compared with thousands of others, and with an expression of a thousand
+	// steps, while all claims wait: it is once.
+	named map[string]bool
+	// hasLabels are those of the policy, each once. So no more of them are looked at than a namespace has, each with and without a
+	// value, and one.
+	hasLabels []metal3.NameValuePair
 }
 
-// newPolicy returns an error if the regular expression of a policy is not valid. Such a policy
+// maxNamed is how many answers are kept.
+const maxNamed = 1000
+
+// newPolicy returns an error if the regular expression of a policy is not valid: it may be older than the rules for it. Such a policy
 // admits nobody.
 func newPolicy(p *metal3.HostDeployPolicy) (*policy, error) {
 	namespaces := p.Spec.HostClaimNamespaces
@@ -37,28 +46,43 @@ func newPolicy(p *metal3.HostDeployPolicy) (*policy, error) {
 		return &policy{}, nil
 	}
 	// An empty expression matches all names, like one that is not set.
-	nameMatches, err := regexp.Compile(namespaces.NameMatches)
+	nameMatches, err := namespaces.ParseNameMatches()
 	if err != nil {
-		return &policy{}, fmt.Errorf("spec.hostClaimNamespaces.nameMatches: %w", err)
+		return &policy{}, fmt.Errorf("spec.hostClaimNamespaces.nameMatches %w", err)
 	}
-	return &policy{namespaces, nameMatches}, nil
+	return &policy{
+		namespaces: namespaces, nameMatches: nameMatches.MatchString, named: map[string]bool{},
+		hasLabels: sets.New(namespaces.HasLabels...).UnsortedList(),
+	}, nil
+}
+
+// isNamed reports whether the name of a namespace meets the criteria for names.
+func (p *policy) isNamed(namespace string) bool {
+	if named, known := p.named[namespace]; known {
+		return named
+	}
+	if len(p.named) >= maxNamed {
+		clear(p.named)
+	}
+	// Whoever has removed the last name from a list has not opened the hosts to everybody.
+	named := (p.namespaces.Names == nil || slices.Contains(p.namespaces.Names, namespace)) && p.nameMatches(namespace)
+	p.named[namespace] = named
+	return named
 }
 
 // admits reports whether the claims of a namespace with these labels may have hosts of the policy's
-// namespace. All criteria of a policy must be met.
+// namespace. All criteria of a policy must be met. It is not for several goroutines at a time.
 func (p *policy) admits(namespace string, namespaceLabels map[string]string) bool {
 	if p.namespaces == nil {
 		return false
 	}
-	// Whoever has removed the last name from a list has not opened the hosts to everybody.
-	named := p.namespaces.Names == nil || slices.Contains(p.namespaces.Names, namespace)
-	for _, label := range p.namespaces.HasLabels {
+	for _, label := range p.hasLabels {
 		value, has := namespaceLabels[label.Name]
 		if !has || label.Value != "" && value != label.Value {
 			return false
 		}
 	}
-	return named && p.nameMatches.MatchString(namespace)
+	return p.isNamed(namespace)
 }
 
 // policies are those of all namespaces, by namespace and name.

@@ -3,11 +3,15 @@
 package hostclaim
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 
 	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -87,6 +91,7 @@ func TestAdmits(t *testing.T) {
 		"an expression":            {&metal3.HostClaimNamespaces{NameMatches: "ten"}, true},
 		"an anchored expression":   {&metal3.HostClaimNamespaces{NameMatches: "^ten$"}, false},
 		"an invalid expression":    {&metal3.HostClaimNamespaces{NameMatches: "("}, false},
+		"too many steps":           {&metal3.HostClaimNamespaces{NameMatches: "^(" + strings.Repeat("t?e?n?a?n?t?", 100) + "){1000}$"}, false},
 		"a label":                  {&metal3.HostClaimNamespaces{HasLabels: []metal3.NameValuePair{{Name: "team"}}}, true},
 		"a label and its value":    {&metal3.HostClaimNamespaces{HasLabels: []metal3.NameValuePair{{Name: "team", Value: "blue"}, {Name: "stage"}}}, true},
 		"another value":            {&metal3.HostClaimNamespaces{HasLabels: []metal3.NameValuePair{{Name: "team", Value: "red"}}}, false},
@@ -99,6 +104,53 @@ func TestAdmits(t *testing.T) {
 		if got := p.admits("tenant", labels); got != test.want {
 			t.Errorf("%s: admitted: %t, want %t", name, got, test.want)
 		}
+	}
+}
+
+// All claims wait while a name is compared with the names and the expression of a policy, which may be long: each is compared once, however
+// many claims and hosts there are. So is each label.
+func TestAdmitsOnce(t *testing.T) {
+	p, err := newPolicy(&metal3.HostDeployPolicy{Spec: metal3.HostDeployPolicySpec{HostClaimNamespaces: &metal3.HostClaimNamespaces{
+		NameMatches: "^tenant", HasLabels: slices.Repeat([]metal3.NameValuePair{{Name: "team"}, {Name: "team", Value: "blue"}}, 1_000),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.hasLabels) != 2 {
+		t.Errorf("%d labels are looked at for each namespace", len(p.hasLabels))
+	}
+	matches, compared := p.nameMatches, 0
+	p.nameMatches = func(name string) bool {
+		compared++
+		return matches(name)
+	}
+	a := newAllocator(func(string) map[string]string { return map[string]string{"team": "blue"} })
+	a.policyChanged(types.NamespacedName{Namespace: "racks", Name: "tenants"}, p)
+	claim := func(namespace, name string) *claimRequest {
+		r, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	got := 0
+	for i := range 20 {
+		for _, namespace := range []string{"other", "tenant-1", "tenant-2"} {
+			if host, _, _ := a.pick(claim(namespace, fmt.Sprintf("c%d", i))); host != nil {
+				got++
+			}
+		}
+		host := freeHost("racks", fmt.Sprintf("h%d", i), nil)
+		got += len(a.hostChanged(kinds.KeyOf(host), host))
+	}
+	if compared != 3 || got != 20 {
+		t.Errorf("%d comparisons of 3 names for %d hosts", compared, got)
+	}
+	for i := range 2*maxNamed + 1 {
+		p.admits(fmt.Sprintf("tenant-%d", i), map[string]string{"team": "blue"})
+	}
+	if len(p.named) > maxNamed {
+		t.Errorf("%d answers are kept", len(p.named))
 	}
 }
 
