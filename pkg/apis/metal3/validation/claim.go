@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +42,12 @@ func validateObjectReference(ref *v1alpha1.ObjectReference, path *field.Path) fi
 	return append(all, required(path.Child("name"), ref.Name, "must be the name of the object")...)
 }
 
+// What a selector may have at most: all claims wait while it is compared with the labels of each host.
+const (
+	maxSelectorExpressions = 100
+	maxSelectorValues      = 1000 // of all expressions together
+)
+
 func validateHostSelector(selector *v1alpha1.HostSelector, path *field.Path) field.ErrorList {
 	all := namespaceName(path.Child("inNamespace"), selector.InNamespace)
 	labels := path.Child("matchLabels")
@@ -48,8 +55,18 @@ func validateHostSelector(selector *v1alpha1.HostSelector, path *field.Path) fie
 		all = append(all, validateLabelName(labels.Key(key), key)...)
 		all = append(all, validateLabelValue(labels.Key(key), selector.MatchLabels[key])...)
 	}
+	expressions, values := path.Child("matchExpressions"), 0
 	for i, requirement := range selector.MatchExpressions {
-		all = append(all, validateRequirement(&requirement, path.Child("matchExpressions").Index(i))...)
+		all = append(all, validateRequirement(&requirement, expressions.Index(i))...)
+		values += len(requirement.Values)
+	}
+	if number := len(selector.MatchExpressions); number > maxSelectorExpressions {
+		all = append(all, field.TooMany(expressions, number, maxSelectorExpressions))
+	}
+	if values > maxSelectorValues {
+		err := field.TooMany(expressions, values, maxSelectorValues)
+		err.Detail = fmt.Sprintf("may have at most %d values, and has %d: label the hosts, and select by that label", maxSelectorValues, values)
+		all = append(all, err)
 	}
 	return all
 }

@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,22 @@ func TestValidateHostClaim(t *testing.T) {
 	}})
 	bound := v1alpha1.HostClaim{Status: v1alpha1.HostClaimStatus{HardwareData: &v1alpha1.ObjectReference{Name: "a"}}}
 	run(t, "status", ValidateHostClaim, check[v1alpha1.HostClaim]{}, check[v1alpha1.HostClaim]{bound, []string{"status.hardwareData.namespace: Required"}})
+	// All claims wait while a selector is compared with each host.
+	many := func(expressions, values int) v1alpha1.HostClaim {
+		claim := requirement("in", slices.Repeat([]string{"r1"}, values)...)
+		claim.Spec.HostSelector.MatchExpressions = slices.Repeat(claim.Spec.HostSelector.MatchExpressions, expressions)
+		return claim
+	}
+	const expressions = "spec.hostSelector.matchExpressions: "
+	changed := many(101, 10)
+	changed.Spec.PoweredOn = true
+	run(t, "long", ValidateHostClaim,
+		check[v1alpha1.HostClaim]{many(100, 10), nil},
+		check[v1alpha1.HostClaim]{many(1, 1000), nil},
+		check[v1alpha1.HostClaim]{many(1, 1001), []string{expressions + "may have at most 1000 values, and has 1001"}},
+		check[v1alpha1.HostClaim]{many(101, 10), []string{expressions + "must have at most 100 items", expressions + "may have at most 1000 values, and has 1010"}},
+		check[v1alpha1.HostClaim]{changed, nil}, // the error existed before the update
+	)
 }
 
 func TestValidateBMCEventSubscription(t *testing.T) {

@@ -111,14 +111,16 @@ type claimRequest struct {
 
 // newClaimRequest returns an error if the selector of the claim is not valid, which validation refuses.
 func newClaimRequest(claim *metal3.HostClaim) (*claimRequest, error) {
-	selector := labels.SelectorFromSet(claim.Spec.HostSelector.MatchLabels)
+	var requirements labels.Requirements
 	for _, r := range claim.Spec.HostSelector.MatchExpressions {
 		requirement, err := labels.NewRequirement(r.Key, selection.Operator(strings.ToLower(string(r.Operator))), r.Values)
 		if err != nil {
 			return nil, fmt.Errorf("spec.hostSelector.matchExpressions: %w", err)
 		}
-		selector = selector.Add(*requirement)
+		requirements = append(requirements, *requirement)
 	}
+	// All at once: each time, the selector is copied and sorted.
+	selector := labels.SelectorFromSet(claim.Spec.HostSelector.MatchLabels).Add(requirements...)
 	// Others look at a claim that waits while its status is being written.
 	return &claimRequest{claim: claim.DeepCopy(), selector: selector}, nil
 }

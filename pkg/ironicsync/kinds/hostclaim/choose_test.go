@@ -4,12 +4,14 @@ package hostclaim
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -151,6 +153,27 @@ func TestAdmitsOnce(t *testing.T) {
 	}
 	if len(p.named) > maxNamed {
 		t.Errorf("%d answers are kept", len(p.named))
+	}
+}
+
+// The expressions of a selector are not copied for each of them.
+func TestLongSelectors(t *testing.T) {
+	claim := &metal3.HostClaim{}
+	for i := range 5_000 {
+		claim.Spec.HostSelector.MatchExpressions = append(claim.Spec.HostSelector.MatchExpressions, metal3.HostSelectorRequirement{Key: fmt.Sprintf("k%d", i), Operator: selection.DoesNotExist})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := newClaimRequest(claim)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 20<<20 {
+		t.Errorf("%d MiB were allocated", bytes>>20)
+	}
+	if !r.selector.Matches(labels.Set{"a": "b"}) || r.selector.Matches(labels.Set{"k4711": "b"}) {
+		t.Error("the selector has not all expressions")
 	}
 }
 
