@@ -129,9 +129,23 @@ func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		// status of such a host has named the node before this server was told of either.
 		isLeft := host.Status.Record.RegisteredWith == nil && host.Status.Provisioning.ID == node.UUID && node.Name == NodeName(host)
 		if isExternal || isLeft || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
-			status.Record.Deployment = deploymentOn(NodeOf(status))
+			status.Record.Deployment = deploymentFound(host, NodeOf(status))
 		}
 	}
+}
+
+// deploymentFound is what is deployed on a node on which it was found, whoever records that. If the machine is on although spec.online
+// is false, it is left on, because false may only mean that the field was omitted. The same holds while Ironic does not know its power,
+// or the BMC says nothing that Ironic understands. What is recorded of the same deployment already says whether spec.online has counted since.
+func deploymentFound(host *metal3.BareMetalHost, node *Node) *metal3.Deployment {
+	d := deploymentOn(node)
+	was := host.Status.Record.Deployment
+	if was != nil && was.NodeUUID == node.UUID && (was.KeepPower || was.InstanceUUID == node.InstanceUUID) {
+		d.KeepPower = was.KeepPower
+	} else {
+		d.KeepPower = node.PowerState != ironic.PowerOff && !host.Spec.Online
+	}
+	return d
 }
 
 // deploymentOn is what is deployed on a node.

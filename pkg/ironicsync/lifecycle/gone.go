@@ -20,13 +20,14 @@ import (
 // observeGone notes that the deployment of a host may be gone, and since when. A state that is older than the one in
 // which the node was active is no deed of anybody: Ironic's database was restored, or the reader of it that has
 // answered lags behind.
-func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, seen *ironic.Node, now time.Time) {
+func observeGone(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, before *metal3.IronicStatus, seen *ironic.Node, now time.Time) {
 	node := NodeOf(status)
 	d, state := status.Record.Deployment, node.ProvisionState
 	switch {
 	case !status.Provisioning.State.RunsSomething():
 	case d == nil && isUndeployedState(state): // the host has come with its status, and this server has not seen the node active
-		d = &metal3.Deployment{NodeUUID: node.UUID}
+		d = deploymentFound(host, node)
+		d.InstanceUUID = "" // if there is still one, it is of what has ended
 		status.Record.Deployment = d
 		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
 	case d == nil:

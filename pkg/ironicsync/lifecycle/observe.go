@@ -175,7 +175,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeAskedPower(status, now)
 	observePowerCut(status, host, now)
 	observeDeployment(status, host, node)
-	observeGone(status, before, node, now)
+	observeGone(status, host, before, node, now)
 	observeServicing(status, host, node, now)
 	switch node.PowerState {
 	case ironic.PowerOn, ironic.PowerOff:

@@ -70,7 +70,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 	runs := isDeployed(node.ProvisionState)
 	switch {
 	case runs:
-		status.Record.Deployment = deploymentOn(node)
+		status.Record.Deployment = deploymentFound(host, node)
 	case status.Record.Deployment != nil: // it runs all the same
 		status.Record.Deployment.Gone, status.Record.Deployment.MayAdopt = nil, true
 	}

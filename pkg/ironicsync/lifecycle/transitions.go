@@ -210,9 +210,7 @@ func failedDeploymentMessage(status *metal3.BareMetalHostStatus, node *Node) str
 	return cmp.Or(node.LastError, message)
 }
 
-// takeDeployment records what runs on a node that is taken over as it is. If the machine is on
-// although spec.online is false, it is left on, because false may only mean that the field was
-// omitted.
+// takeDeployment records what runs on a node that is taken over as it is.
 func takeDeployment(host *metal3.BareMetalHost, node *Node) {
 	if node == nil {
 		return
@@ -220,8 +218,7 @@ func takeDeployment(host *metal3.BareMetalHost, node *Node) {
 	if was := host.Status.Record.Deployment; was != nil && was.NodeUUID == node.UUID {
 		return // known from an earlier state
 	}
-	host.Status.Record.Deployment = deploymentOn(node)
-	host.Status.Record.Deployment.KeepPower = node.PowerState == ironic.PowerOn && !host.Spec.Online
+	host.Status.Record.Deployment = deploymentFound(host, node)
 	host.Status.Record.Deployment.MayAdopt = !isDeployed(node.ProvisionState)
 }
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// found is a host whose machine runs something that this server has not deployed, and its node.
+type found struct {
+	t    *testing.T
+	host *metal3.BareMetalHost
+	node *ironic.Node
+}
+
+// findExternal is an external host whose YAML leaves spec.online out, before anything is known of its node, which is active.
+func findExternal(t *testing.T) *found {
+	f := &found{t: t, host: newHost(externallyProvisioned, offline)}
+	changed := now.Add(-time.Hour)
+	f.node = nodeIn(ironic.Active, func(n *ironic.Node) {
+		n.UUID, n.Name, n.Driver, n.ProvisionUpdatedAt, n.AnsweredAt = f.host.Status.Provisioning.ID, NodeName(f.host), "ipmi", &changed, now
+		n.InstanceUUID = "11111111-1111-4111-8111-111111111111"
+	})
+	return f
+}
+
+// sees has the server observe the node, as it is after a change, and register it.
+func (f *found) sees(change ...func(*ironic.Node)) {
+	for _, c := range change {
+		c(f.node)
+	}
+	f.host = f.host.DeepCopy()
+	f.host.Status, _ = Observe(f.host, Observation{Node: f.node, Cluster: "this"}, now)
+}
+
+func (f *found) registers() {
+	SetTriedCredentials(f.host, "7")
+	registeredAs()(f.host)
+	f.node.Marks = ironic.Marks{Host: ironic.Text(f.host.UID), Cluster: "this"}
+	f.sees()
+}
+
+func (f *found) next() Step {
+	return Next(Situation{Host: f.host, SecretVersion: "7", MaxRetries: 3, ObservedAt: now, IronicNow: now, Cluster: "this", Claim: Claim{OtherNodes: OtherNodes{AsOf: now}}})
+}
+
+// arrives lets the host go from state to state, and returns the first step that is another one.
+func (f *found) arrives() Step {
+	for range 9 {
+		step := f.next()
+		if step.Do != SetState {
+			return step
+		}
+		Enter(f.host, step, now)
+		f.sees()
+	}
+	f.t.Fatalf("it comes to no end: %s", f.next())
+	return Step{}
+}
+
+// isConfirmed has the host held for a reason, and a person confirm its node.
+func (f *found) isConfirmed(reason string) {
+	f.t.Helper()
+	SetHold(f.host, Step{Reason: reason, Message: "a test"})
+	if err := TakeOver(f.host, f.node, now); err != nil {
+		f.t.Fatal(err)
+	}
+	f.registers()
+}
+
+// moves brings the host, with its status, into another cluster.
+func (f *found) moves() {
+	f.t.Helper()
+	text, err := json.Marshal(f.host.Status)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.host = f.host.DeepCopy()
+	f.host.UID, f.host.Finalizers, f.host.Status = "another", nil, metal3.BareMetalHostStatus{}
+	metav1.SetMetaDataAnnotation(&f.host.ObjectMeta, metal3.StatusAnnotation, string(text))
+	if err := StartManaging(f.host, metal3.StateRegistering, now); err != nil {
+		f.t.Fatal(err)
+	}
+	f.node.Marks = ironic.Marks{}
+}
+
+// TestFoundRunning: a machine that runs when it is taken over runs on although spec.online, which was left out, is false; whoever finds
+// out what it runs, and whether or not a person has to confirm that. It ends when spec.online has been true.
+func TestFoundRunning(t *testing.T) {
+	powerUnknown := func(n *ironic.Node) { n.PowerState = "" }
+	on := func(n *ironic.Node) { n.PowerState = ironic.PowerOn }
+	in := func(state ironic.ProvisionState) func(*ironic.Node) {
+		return func(n *ironic.Node) {
+			changed := n.ProvisionUpdatedAt.Add(time.Minute)
+			n.ProvisionState, n.ProvisionUpdatedAt = state, &changed
+		}
+	}
+	for name, test := range map[string]struct {
+		is   func(f *found)
+		want string // Wait if the machine runs on
+	}{
+		"its node is active":     {func(f *found) { f.sees() }, "Wait"},
+		"its node is adopted":    {func(f *found) { f.sees(in(ironic.Manageable)); f.arrives(); f.sees(in(ironic.Active)) }, "Wait"},
+		"off, and switched on":   {func(f *found) { f.sees(off); f.arrives(); f.sees(on) }, "soft-power-off"},
+		"its power is not known": {func(f *found) { f.sees(powerUnknown); f.arrives(); f.sees(on) }, "Wait"},
+		"its power is in error":  {func(f *found) { f.sees(powerError); f.arrives(); f.sees(on) }, "Wait"},
+		"of a former cluster": {func(f *found) {
+			f.node.Marks.Cluster = "former"
+			f.sees()
+			f.isConfirmed(metal3.NodeOfAnotherClusterReason)
+		}, "Wait"},
+		"confirmed, off":         {func(f *found) { f.sees(off); f.isConfirmed(metal3.NodeOfAnotherClusterReason); f.arrives(); f.sees(on) }, "soft-power-off"},
+		"confirmed once more":    {func(f *found) { f.sees(); f.arrives(); f.isConfirmed(metal3.BMCInUseReason) }, "Wait"},
+		"confirmed after online": {func(f *found) { f.sees(); f.arrives(); f.online(); f.isConfirmed(metal3.BMCInUseReason) }, "soft-power-off"},
+		"deployed by another": {func(f *found) {
+			f.sees()
+			f.arrives()
+			f.node.InstanceUUID = "22222222-2222-4222-8222-222222222222"
+			f.sees()
+			f.isConfirmed(metal3.AnotherDeploymentReason)
+		}, "Wait"},
+		"moved": {func(f *found) { f.sees(); f.arrives(); f.moves(); f.sees(); f.registers() }, "Wait"},
+		"moved, online before": {func(f *found) {
+			f.sees()
+			f.arrives()
+			f.online()
+			f.moves()
+			f.sees(off)
+			f.registers()
+			f.sees(on)
+		}, "soft-power-off"},
+		"moved to another Ironic": {func(f *found) {
+			f.sees()
+			f.arrives()
+			f.moves()
+			f.sees(in(ironic.Manageable))
+			f.registers()
+			f.node.InstanceUUID = AdoptedInstanceUUID(f.host)
+			f.sees(in(ironic.Active))
+		}, "Wait"},
+		"moved, and undeployed": {func(f *found) {
+			f.sees()
+			f.arrives()
+			f.moves()
+			f.node.InstanceUUID = ""
+			f.sees(in(ironic.Available))
+			f.registers()
+			f.isConfirmed(metal3.DeploymentGoneReason)
+			f.sees(in(ironic.Manageable))
+			f.sees(in(ironic.Adopting))
+			f.node.InstanceUUID = InstanceUUID(f.host)
+			f.sees(in(ironic.Active))
+		}, "Wait"},
+		"by an operator, on an available host": {func(f *found) {
+			f.host.Spec.ExternallyProvisioned = false
+			withState(metal3.StateAvailable)(f.host)
+			prepared(f.host)
+			f.sees()
+		}, "Wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := findExternal(t)
+			test.is(f)
+			if step := f.arrives(); step.String() != test.want {
+				t.Errorf("%s, want %s; it is recorded: %+v", step, test.want, f.host.Status.Record.Deployment)
+			}
+			if test.want != "Wait" {
+				return
+			}
+			f.online()
+			if step := f.arrives(); step.String() != "soft-power-off" {
+				t.Errorf("after spec.online was true and false again: %s", step)
+			}
+		})
+	}
+}
+
+// online has spec.online be true for a while.
+func (f *found) online() {
+	f.host.Spec.Online = true
+	f.sees()
+	f.host.Spec.Online = false
+	f.sees()
+}
