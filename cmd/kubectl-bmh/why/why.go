@@ -249,7 +249,7 @@ func (e *explanation) powerReason() string {
 		}
 	}
 	if d := e.host.Status.Record.Deployment; d != nil && d.KeepPower {
-		return " It ran when it was taken over, and is left on until spec.online has been true."
+		return " It ran when it was taken over, and is left on until spec.online changes or somebody switches its power."
 	}
 	return ""
 }

@@ -41,7 +41,8 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	}
 	asPlanned := func(h *metal3.BareMetalHost) bool {
 		return recorder.HasSpecOf(planned)(h) && h.Status.Provisioning.State == planned.Status.Provisioning.State &&
-			maps.Equal(h.Annotations, planned.Annotations) // a pause, a detachment, a reboot that is called off
+			maps.Equal(h.Annotations, planned.Annotations) && // a pause, a detachment, a reboot that is called off
+			lifecycle.KeepsPower(h) == lifecycle.KeepsPower(planned) // an action that was refused
 	}
 	host, err := a.recorder.RecordWhileTrue(ctx, planned, asPlanned, func(h *metal3.BareMetalHost) { note(h) })
 	switch {

@@ -114,7 +114,7 @@ func describeDeployment(host *metal3.BareMetalHost) string {
 // Operator, or was restored from an annotation. What is recorded already stays: that Ironic reports
 // something else now is what Hold is about.
 func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) {
-	if status.Record.Deployment != nil && host.Spec.Online {
+	if status.Record.Deployment != nil && host.Spec.Online { // as in CountOnline
 		status.Record.Deployment.KeepPower = false // spec.online counts from now on
 	}
 	if status.Record.Deployment != nil || node.ProvisionState != ironic.Active {

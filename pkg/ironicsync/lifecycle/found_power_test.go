@@ -48,7 +48,7 @@ func (f *found) registers() {
 }
 
 func (f *found) next() Step {
-	return Next(Situation{Host: f.host, SecretVersion: "7", MaxRetries: 3, ObservedAt: now, IronicNow: now, Cluster: "this", Claim: Claim{OtherNodes: OtherNodes{AsOf: now}}})
+	return Next(Situation{Host: f.host, SecretVersion: "7", MaxRetries: 3, ObservedAt: now, IronicNow: now, Cluster: "this", Claim: Claim{OtherNodes: OtherNodes{AsOf: now}}, PowerCutKnownFor: powerCutGrace})
 }
 
 // arrives lets the host go from state to state, and returns the first step that is another one.
@@ -162,6 +162,17 @@ func TestFoundRunning(t *testing.T) {
 			f.host.Spec.ExternallyProvisioned = false
 			withState(metal3.StateAvailable)(f.host)
 			prepared(f.host)
+			f.sees()
+		}, "Wait"},
+		"its power is cut":       {func(f *found) { f.sees(); f.arrives(); CutPower(f.host, f.node, now.Add(-time.Minute)); f.sees() }, "power-off"},
+		"and the button pressed": {func(f *found) { f.sees(); f.arrives(); CutPower(f.host, f.node, now); f.sees(off); f.sees(on) }, "soft-power-off"},
+		"that was refused": {func(f *found) {
+			f.sees()
+			f.arrives()
+			before := f.host.DeepCopy()
+			CutPower(f.host, f.node, now)
+			ForgetPowerCut(f.host)
+			KeepPowerAs(before, f.host)
 			f.sees()
 		}, "Wait"},
 	} {

@@ -187,9 +187,9 @@ func isWantedOn(host *metal3.BareMetalHost) bool {
 }
 
 // isPowerKept reports whether the machine was on when it was taken over and nobody has set
-// spec.online since then.
+// spec.online since then, nor asked for its power.
 func isPowerKept(host *metal3.BareMetalHost) bool {
-	return host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower
+	return KeepsPower(host) && host.Status.Record.PowerCut == nil
 }
 
 // softFailed reports whether a soft power-off has failed. A hard one follows at once.

@@ -18,8 +18,10 @@ const (
 	powerCutLimit = 10 * time.Minute
 )
 
-// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
+// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that. From then on, the machine
+// is to be off as spec.online says, whoever has found it running.
 func CutPower(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
+	CountOnline(host)
 	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID, RequestedAt: WholeSeconds(now)}
 	askPower(host, node.UUID, ironic.TargetPowerOff, false, now)
 }
@@ -38,6 +40,33 @@ func PowerCutAnswered(host *metal3.BareMetalHost) (changed bool) {
 
 // ForgetPowerCut records that the power of the host is not to be cut.
 func ForgetPowerCut(host *metal3.BareMetalHost) { host.Status.Record.PowerCut = nil }
+
+// KeepsPower reports whether the host's machine is left on although spec.online is false, which nobody may have meant.
+func KeepsPower(host *metal3.BareMetalHost) bool {
+	return host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower
+}
+
+// CountOnline records that spec.online counts from now on, because a user has asked for the power that it says. It returns false if
+// it counts already.
+func CountOnline(host *metal3.BareMetalHost) (changed bool) {
+	changed = KeepsPower(host)
+	if changed {
+		host.Status.Record.Deployment.KeepPower = false
+	}
+	return changed
+}
+
+// KeepPowerAs takes CountOnline back, because what was asked of the host, as it was before, was refused. It returns false if there is
+// nothing to be taken back.
+func KeepPowerAs(before, host *metal3.BareMetalHost) (changed bool) {
+	is := host.Status.Record.Deployment
+	if !KeepsPower(before) || is == nil || KeepsPower(host) || host.Spec.Online ||
+		is.NodeUUID != before.Status.Record.Deployment.NodeUUID || is.InstanceUUID != before.Status.Record.Deployment.InstanceUUID {
+		return false
+	}
+	is.KeepPower = true
+	return true
+}
 
 // observePowerCut removes the record of a power cut that has happened, or that nobody wants any more.
 func observePowerCut(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, now time.Time) {

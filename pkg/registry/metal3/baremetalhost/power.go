@@ -14,6 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
@@ -87,7 +88,7 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *
 }
 
 // write sets spec.online before Ironic is asked. So even if the server dies in between, the
-// controller does not undo the action.
+// controller does not undo the action. Where spec.online says so already, it is recorded that it is meant.
 func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
 	if request.Spec.Action == metal3.PowerActionReboot {
 		return p.requestReboot(ctx, host, node, request, dryRun)
@@ -100,6 +101,9 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	}
 	online := request.Spec.Action != metal3.PowerActionOff
 	if host.Spec.Online == online {
+		if lifecycle.KeepsPower(host) && !cut && !dryRun {
+			return host, p.cuts.countOnline(ctx, host)
+		}
 		return host, nil
 	}
 	written, err := changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
@@ -150,7 +154,9 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		if target == ironic.TargetPowerOff {
 			p.cuts.forget(ctx, host)
 		}
-		return p.restoreOnline(ctx, host, written, refused)
+		err := p.restoreOnline(ctx, host, written, refused)
+		p.cuts.keepPower(ctx, host)
+		return err
 	case request.Spec.Action == metal3.PowerActionReboot:
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}

@@ -52,6 +52,41 @@ func (c PowerCuts) forget(ctx context.Context, host *metal3.BareMetalHost) {
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
 		lifecycle.PowerCutAnswered(h)
 		lifecycle.ForgetPowerCut(h)
+		lifecycle.KeepPowerAs(host, h) // in one write, or the leader would have it shut down
+		return nil
+	})
+}
+
+// countOnline records that the power is to be as spec.online says, of a host whose machine was left on although that is false. If Ironic
+// does not take the request now, the leader repeats it; and a machine that was switched off does not stay on when somebody presses its
+// button.
+func (c PowerCuts) countOnline(ctx context.Context, host *metal3.BareMetalHost) error {
+	err := c.change(ctx, host, func(h *metal3.BareMetalHost) error {
+		if err := checkSame(host, h); err != nil {
+			return err
+		}
+		if !lifecycle.CountOnline(h) {
+			return errRecordedAlready
+		}
+		return nil
+	})
+	if errors.Is(err, errRecordedAlready) {
+		return nil
+	}
+	return err
+}
+
+// keepPower takes back that spec.online counts, because the action was refused: the machine is left as it was.
+func (c PowerCuts) keepPower(ctx context.Context, host *metal3.BareMetalHost) {
+	if !lifecycle.KeepsPower(host) {
+		return
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
+		if !lifecycle.KeepPowerAs(host, h) {
+			return errRecordedAlready
+		}
 		return nil
 	})
 }

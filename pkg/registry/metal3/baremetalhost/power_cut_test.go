@@ -88,3 +88,53 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 		})
 	}
 }
+
+// TestPowerOfMachineThatIsLeftOn: who switches a machine that is left on although spec.online is false means it, whether Ironic takes the
+// request now or not; unless it is refused.
+func TestPowerOfMachineThatIsLeftOn(t *testing.T) {
+	refusal := &ironic.APIError{Status: 400, Op: "test", Message: "sealed"}
+	noConductor := &ironic.APIError{Status: 404, Op: "test", Message: "No valid host was found. Reason: No conductor service registered which supports driver ipmi for conductor group \"\"."}
+	off := metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}
+	hard := metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}
+	for name, test := range map[string]struct {
+		spec   metal3.HostPowerSpec
+		power  ironic.PowerState
+		dryRun []string
+		answer error
+		left   bool // it is left on
+	}{
+		"off":               {spec: off, power: ironic.PowerOn},
+		"off, no conductor": {spec: off, power: ironic.PowerOn, answer: noConductor},
+		"off, refused":      {spec: off, power: ironic.PowerOn, answer: refusal, left: true},
+		"off, which it is":  {spec: off, power: ironic.PowerOff},
+		"off, only checked": {spec: off, power: ironic.PowerOn, dryRun: []string{metav1.DryRunAll}, left: true},
+		"cut":               {spec: hard, power: ironic.PowerOn},
+		"cut, which it is":  {spec: hard, power: ironic.PowerOff},
+		"cut, no conductor": {spec: hard, power: ironic.PowerOn, answer: noConductor},
+		"cut, locked":       {spec: hard, power: ironic.PowerOn, answer: &ironic.APIError{Status: 409, Op: "test", Message: "Node n is locked by host c"}},
+		"cut, no answer":    {spec: hard, power: ironic.PowerOn, answer: errors.New("odd")},
+		"cut, refused":      {spec: hard, power: ironic.PowerOn, answer: refusal, left: true},
+		"cut, only checked": {spec: hard, power: ironic.PowerOn, dryRun: []string{metav1.DryRunAll}, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &oneHost{
+				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+					h.Spec.Online, h.Spec.ExternallyProvisioned = false, true
+					h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateExternallyProvisioned
+					h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "n", InstanceUUID: "i", KeepPower: true}
+				}),
+				node:  &ironic.Node{UUID: "n", InstanceUUID: "i", ProvisionState: ironic.Active, PowerState: test.power},
+				reads: -1, writes: -1, answer: test.answer,
+			}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
+			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
+			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: test.dryRun})
+			if (err != nil) != (test.answer != nil) {
+				t.Error(err)
+			}
+			if left := o.host.Status.Record.Deployment.KeepPower; left != test.left || o.host.Spec.Online {
+				t.Errorf("it is left on: %t, want %t; spec.online is %t", left, test.left, o.host.Spec.Online)
+			}
+		})
+	}
+}

@@ -21,6 +21,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
@@ -56,10 +57,10 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
-	if host.Spec.Online != oldHost.Spec.Online && host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower {
+	if host.Spec.Online != oldHost.Spec.Online {
 		// Recorded here, because spec.online may be changed back before the leader has seen it.
 		host.Status.Record.Deployment = host.Status.Record.Deployment.DeepCopy()
-		host.Status.Record.Deployment.KeepPower = false
+		lifecycle.CountOnline(host)
 	}
 	if host.Spec.Online && !oldHost.Spec.Online {
 		host.Status.Record.PowerCut = nil // the next time that it is to be off, it may be asked to shut down
