@@ -5298,7 +5298,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 					},
 					"rebooted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each reboots it once.",
+							Description: "The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each reboots it once. Also the reboot annotations because of which a machine was switched off that is left on otherwise although spec.online is false. It is switched on again when they are gone.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

@@ -27,7 +27,8 @@ func AskPower(host *metal3.BareMetalHost, step Step, answered bool, now time.Tim
 	if node == nil {
 		return false // it was lost meanwhile, and the request fails
 	}
-	return askPower(host, node.UUID, step.Power, answered, now)
+	noted := noteRebootOfKept(host, step.Power)
+	return askPower(host, node.UUID, step.Power, answered, now) || noted
 }
 
 func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTarget, answered bool, now time.Time) (changed bool) {

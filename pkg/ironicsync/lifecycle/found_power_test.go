@@ -41,7 +41,7 @@ func (f *found) sees(change ...func(*ironic.Node)) {
 }
 
 func (f *found) registers() {
-	SetTriedCredentials(f.host, "7")
+	SetTriedCredentials(f.host, "7", now)
 	registeredAs()(f.host)
 	f.node.Marks = ironic.Marks{Host: ironic.Text(f.host.UID), Cluster: "this"}
 	f.sees()
@@ -199,4 +199,108 @@ func (f *found) online() {
 	f.sees()
 	f.host.Spec.Online = false
 	f.sees()
+}
+
+// asks takes a step that switches the power.
+func (f *found) asks(want string) {
+	f.t.Helper()
+	step := f.arrives()
+	if step.String() != want {
+		f.t.Fatalf("%s, want %s; %+v", step, want, f.host.Status.Record)
+	}
+	switch step.Do {
+	case SwitchPower:
+		if MustAskPower(step) {
+			AskPower(f.host, step, false, now)
+		}
+		if step.Power == ironic.TargetPowerOn {
+			f.node.PowerState = ironic.PowerOn
+		} else {
+			f.node.PowerState = ironic.PowerOff
+		}
+	case ClearRebootRequest:
+		RemoveRebootAnnotation(f.host)
+	case ForgetReboots:
+		ForgetGoneReboots(f.host, now)
+	}
+	f.sees()
+}
+
+func (f *found) annotate(key, value string) {
+	metav1.SetMetaDataAnnotation(&f.host.ObjectMeta, key, value)
+	f.sees()
+}
+
+func (f *found) removes(key string) {
+	delete(f.host.Annotations, key)
+	f.sees()
+}
+
+// TestKeptIsRebooted: a machine that is left on although spec.online is false is on again after a reboot, and when it is not to be kept
+// off any more. One that somebody else has switched off is not switched on.
+func TestKeptIsRebooted(t *testing.T) {
+	const key = metal3.RebootAnnotationPrefix + "fence"
+	for name, script := range map[string]func(f *found){
+		"once": func(f *found) {
+			f.annotate(metal3.RebootAnnotation, "")
+			f.asks("soft-power-off")
+			f.asks("ClearRebootRequest")
+			f.asks("power-on")
+			f.asks("ForgetReboots")
+			f.asks("Wait")
+		},
+		"kept off for a while": func(f *found) {
+			f.annotate(key, `{"mode":"hard"}`)
+			f.asks("power-off")
+			f.asks("Wait")
+			f.annotate(key, "")
+			f.asks("Wait")
+			f.removes(key)
+			f.asks("power-on")
+			f.asks("ForgetReboots")
+			f.asks("Wait")
+		},
+		"called off before it was off": func(f *found) {
+			f.annotate(key, "")
+			AskPower(f.host, f.arrives(), false, now)
+			f.removes(key)
+			f.asks("Wait") // it may still come
+			f.sees(off)
+			f.asks("power-on")
+			f.asks("ForgetReboots")
+			f.asks("Wait")
+		},
+		"never off any more": func(f *found) {
+			f.annotate(key, "")
+			f.asks("soft-power-off")
+			f.host.Spec.DisablePowerOff = true
+			f.removes(key)
+			f.asks("power-on")
+		},
+		"to be off by then": func(f *found) {
+			f.annotate(key, "")
+			f.asks("soft-power-off")
+			f.online()
+			f.removes(key)
+			f.asks("ForgetReboots")
+			f.asks("Wait")
+		},
+		"the button is pressed": func(f *found) {
+			f.sees(off)
+			f.asks("Wait")
+			f.annotate(key, "")
+			f.asks("Wait")
+			f.removes(key)
+			f.asks("Wait")
+			f.sees(func(n *ironic.Node) { n.PowerState = ironic.PowerOn })
+			f.asks("Wait")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := findExternal(t)
+			f.sees()
+			f.asks("Wait")
+			script(f)
+		})
+	}
 }

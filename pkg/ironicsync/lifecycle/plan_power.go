@@ -64,6 +64,25 @@ func Rebooted(host *metal3.BareMetalHost, asked map[string]string) {
 	}
 }
 
+// noteRebootOfKept records because of which reboot annotations a machine is about to be switched off that is left on otherwise although
+// spec.online is false: nothing else would say, once the annotations are gone, that it is to be switched on again. One that somebody
+// else has switched off stays off. It returns false if there is nothing to be recorded.
+func noteRebootOfKept(host *metal3.BareMetalHost, target ironic.PowerTarget) (changed bool) {
+	if !isPowerKept(host) || target != ironic.TargetPowerOff && target != ironic.TargetSoftPowerOff {
+		return false
+	}
+	for key, value := range host.Annotations {
+		if was, has := host.Status.Record.Rebooted[key]; !metal3.IsRebootAnnotation(key) || has && was == value {
+			continue
+		}
+		if host.Status.Record.Rebooted == nil {
+			host.Status.Record.Rebooted = map[string]string{}
+		}
+		host.Status.Record.Rebooted[key], changed = value, true
+	}
+	return changed
+}
+
 // ForgetGoneReboots forgets the annotations that are gone, or have another value: they are done once more when they come back.
 func ForgetGoneReboots(host *metal3.BareMetalHost, _ time.Time) {
 	maps.DeleteFunc(host.Status.Record.Rebooted, func(key, value string) bool { return isGoneReboot(host, key, value) })
@@ -141,19 +160,19 @@ func nextOfPower(s Situation) Step {
 		}
 		return s.retry(step, true)
 	}
-	if hasGoneReboots(host) {
+	left, mayGoOff := s.powerOffMayStillCome()
+	if hasGoneReboots(host) && !(isPowerKept(host) && (off || mayGoOff)) { // which has yet to be switched on
 		return Step{Do: ForgetReboots}
 	}
 	if off && hasAnnotation(host, metal3.RebootAnnotation) {
 		// Also where it does not count, so that it does not reboot what a machine runs that is taken over later.
 		return Step{Do: ClearRebootRequest}
 	}
-	left, mayGoOff := s.powerOffMayStillCome()
 	if host.Spec.DisablePowerOff {
-		switch {
-		case mayGoOff && (!on && host.Spec.Online || on && (reboot.once || reboot.due)):
+		switch online := host.Spec.Online || off && isPowerKept(host); {
+		case mayGoOff && (!on && online || on && (reboot.once || reboot.due)):
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
-		case !on && host.Spec.Online:
+		case !on && online:
 			return switchTo(ironic.TargetPowerOn)
 		case on && (reboot.once || reboot.due) && reboot.hard:
 			return switchTo(ironic.TargetReboot)
@@ -180,16 +199,19 @@ func nextOfPower(s Situation) Step {
 	return switchTo(ironic.TargetSoftPowerOff)
 }
 
-// isWantedOn reports whether the spec and the reboot annotations ask for the machine to be on.
+// isWantedOn reports whether the spec and the reboot annotations ask for the machine to be on. What is left on
+// otherwise is to be on after a reboot.
 func isWantedOn(host *metal3.BareMetalHost) bool {
 	reboot := rebootRequestOf(host)
-	return host.Spec.Online && !reboot.once && !reboot.stayOff
+	return (host.Spec.Online || isPowerKept(host)) && !reboot.once && !reboot.stayOff
 }
 
 // isPowerKept reports whether the machine was on when it was taken over and nobody has set
-// spec.online since then, nor asked for its power.
+// spec.online since then, nor asked for its power, nor switched it off past this server.
 func isPowerKept(host *metal3.BareMetalHost) bool {
-	return KeepsPower(host) && host.Status.Record.PowerCut == nil
+	node := host.Status.Ironic
+	isOff := node != nil && node.PowerState == string(ironic.PowerOff)
+	return KeepsPower(host) && host.Status.Record.PowerCut == nil && (!isOff || len(host.Status.Record.Rebooted) > 0)
 }
 
 // softFailed reports whether a soft power-off has failed. A hard one follows at once.

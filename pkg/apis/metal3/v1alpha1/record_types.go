@@ -89,7 +89,8 @@ type HostRecord struct {
 	AskedPower *AskedPower `json:"askedPower,omitempty"`
 
 	// The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each
-	// reboots it once.
+	// reboots it once. Also the reboot annotations because of which a machine was switched off that is left on otherwise although
+	// spec.online is false. It is switched on again when they are gone.
 	// +optional
 	Rebooted map[string]string `json:"rebooted,omitempty"`
 
