@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -81,6 +83,24 @@ func noteRebootOfKept(host *metal3.BareMetalHost, target ironic.PowerTarget) (ch
 		host.Status.Record.Rebooted[key], changed = value, true
 	}
 	return changed
+}
+
+// rebootsDoneBefore returns for which reboot annotations, which move with a host, its machine was rebooted where the host comes from,
+// according to the record there. Cluster API's provider and the Bare Metal Operator have none in the statuses that they write; then
+// a machine that is never switched off is not rebooted once more for annotations that may have been there for long.
+func rebootsDoneBefore(host *metal3.BareMetalHost, record *metal3.HostRecord) map[string]string {
+	isRecorded := !equality.Semantic.DeepEqual(record, &metal3.HostRecord{})
+	done := map[string]string{}
+	for key, value := range host.Annotations {
+		was, is := record.Rebooted[key]
+		if isRecorded && is && was == value || !isRecorded && host.Spec.DisablePowerOff && strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
+			done[key] = value
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return done
 }
 
 // ForgetGoneReboots forgets the annotations that are gone, or have another value: they are done once more when they come back.

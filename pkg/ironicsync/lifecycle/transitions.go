@@ -291,8 +291,9 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState, n
 				// be compared between clusters.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
 				host.Status.TriedCredentials, host.Status.GoodCredentials = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}
-				// The record permits destructive steps, so whoever creates the host must not set it.
-				host.Status.Record = metal3.HostRecord{}
+				// The record permits destructive steps, so whoever creates the host must not set it, but for
+				// what only keeps the machine from being rebooted.
+				host.Status.Record = metal3.HostRecord{Rebooted: rebootsDoneBefore(host, &restored.Record)}
 				if restored.ErrorType != "" {
 					SetError(host, restored.ErrorType, restored.ErrorMessage)
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -111,5 +112,55 @@ func TestBeginWithEmptyStatus(t *testing.T) {
 	}
 	if hasAnnotation(host, metal3.StatusAnnotation) || host.Status.Provisioning.State != metal3.StateRegistering {
 		t.Errorf("%+v, %+v", host.ObjectMeta, host.Status.Provisioning)
+	}
+}
+
+// TestMoveRebootsNothing: a machine that is never switched off, and was rebooted for an annotation, is not rebooted for it once more when
+// the host comes to another cluster with its status. An annotation for which it was not is carried out there.
+func TestMoveRebootsNothing(t *testing.T) {
+	const key = metal3.RebootAnnotationPrefix + "drain"
+	for name, test := range map[string]struct {
+		before  func(h *metal3.BareMetalHost) // where it comes from
+		foreign bool                          // the status is written by a program that knows no record
+		after   func(h *metal3.BareMetalHost)
+		want    string
+	}{
+		"rebooted":                       {before: rebootedFor("drain"), want: "Wait"},
+		"not yet":                        {want: "soft-rebooting"},
+		"for another value":              {before: rebootedFor("drain"), after: annotated(key, `{"mode":"hard"}`), want: "rebooting"},
+		"for another key":                {before: rebootedFor("drain"), after: annotated(metal3.RebootAnnotationPrefix+"other", ""), want: "soft-rebooting"},
+		"by Cluster API's provider":      {before: rebootedFor("drain"), foreign: true, want: "Wait"},
+		"by the same, to be rebooted":    {foreign: true, after: annotated(metal3.RebootAnnotation, ""), want: "soft-rebooting"},
+		"by the same, to be off by then": {foreign: true, after: func(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = false }, want: "soft-power-off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy(neverOff, annotated(key, ""))
+			node.Name = NodeName(host)
+			host = observed(host, node)
+			if test.before != nil {
+				test.before(host)
+			}
+			if test.foreign {
+				host.Status.Record = metal3.HostRecord{}
+			}
+			status, err := json.Marshal(host.Status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			annotated(metal3.StatusAnnotation, string(status))(host)
+			if test.after != nil {
+				test.after(host)
+			}
+			host.UID, host.Finalizers, host.Status = "another", nil, metal3.BareMetalHostStatus{}
+			if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
+				t.Fatal(err)
+			}
+			SetTriedCredentials(host, "7")
+			registeredAs()(host)
+			node.Marks.Host = ironic.Text(host.UID)
+			if got := nextOf(planned(observed(host, node), node)).String(); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
 	}
 }
