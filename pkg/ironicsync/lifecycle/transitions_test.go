@@ -155,7 +155,7 @@ func TestMoveRebootsNothing(t *testing.T) {
 			if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
 				t.Fatal(err)
 			}
-			SetTriedCredentials(host, "7")
+			SetTriedCredentials(host, "7", now)
 			registeredAs()(host)
 			node.Marks.Host = ironic.Text(host.UID)
 			if got := nextOf(planned(observed(host, node), node)).String(); got != test.want {
