@@ -64,6 +64,7 @@ var seesCache = map[string]bool{
 	"quota_test.go":               false, // so are those of the quota controller
 	"runtime_client_test.go":      true,
 	"runtime_manager_test.go":     true,
+	"tutorials_cluster_test.go":   false,
 	"tutorials_test.go":           false,
 	"watchcache_test.go":          false,
 	"webpages_test.go":            false,
