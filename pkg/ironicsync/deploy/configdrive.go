@@ -59,7 +59,7 @@ func ConfigSecrets(host *metal3.BareMetalHost) map[ConfigRole]string {
 	add(UserData, spec.UserData)
 	add(MetaData, spec.MetaData)
 	add(NetworkData, spec.NetworkData)
-	if spec.NetworkData == nil && spec.PreprovisioningNetworkDataName != "" {
+	if names[NetworkData] == "" && spec.PreprovisioningNetworkDataName != "" { // generators write networkData: {} for none
 		names[PreprovisioningNetworkData] = spec.PreprovisioningNetworkDataName
 	}
 	return names

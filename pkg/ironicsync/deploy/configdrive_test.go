@@ -46,7 +46,11 @@ func TestConfigSecrets(t *testing.T) {
 		"fallback":               {options: []hostOption{withPreprovisioning}, want: m{PreprovisioningNetworkData: "pre"}},
 		"no need of fallback":    {options: []hostOption{withConfig, withPreprovisioning}, want: m{UserData: "user", MetaData: "meta", NetworkData: "net"}},
 		"reference without name": {options: []hostOption{func(h *metal3.BareMetalHost) { h.Spec.UserData = secretRef("") }}, want: m{}},
-		"live ISO":               {options: []hostOption{withConfig, live}},
+		"fallback for a reference without name": {
+			options: []hostOption{withPreprovisioning, func(h *metal3.BareMetalHost) { h.Spec.NetworkData = secretRef("") }},
+			want:    m{PreprovisioningNetworkData: "pre"},
+		},
+		"live ISO": {options: []hostOption{withConfig, live}},
 		"custom deploy of an ISO": {
 			options: []hostOption{withConfig, live, wantsMethod("a")},
 			want:    m{UserData: "user", MetaData: "meta", NetworkData: "net"},
