@@ -79,6 +79,8 @@ var refusedDocuments = []refused[*yaml.Node]{
 	{has("sops"), "encrypted by SOPS", "decrypt it: sops -d FILE | kubectl bmh create -f -"},
 	{has("chassis"), "a file for openstack baremetal create", "create its nodes in Ironic with that, and make hosts of them with kubectl bmh adopt"},
 	{isNodeList, "what openstack baremetal node list has printed, which has no addresses of BMCs", "make hosts of the nodes with kubectl bmh adopt"},
+	{isShownNode, "what Ironic shows of nodes, without the passwords of their BMCs", "make hosts of the nodes with kubectl bmh adopt"},
+	{isBifrost, "an inventory of Bifrost", "write its machines and their BMCs into a CSV file with name, address, username, password and bootMACAddress"},
 	{isInstackenv, "an instackenv.json of TripleO", "write its nodes into a CSV file with name, address, username, password and bootMACAddress"},
 	{isPlaybook, "a playbook of Ansible", "give a list of machines"},
 	{isAnsible, "an inventory of Ansible", "write its machines and their BMCs into a CSV file"},
@@ -108,6 +110,23 @@ func isInstackenv(root *yaml.Node) bool {
 
 func isNodeList(root *yaml.Node) bool {
 	return isList(root) && len(root.Content) > 0 && child(resolved(root.Content[0]), "UUID") != nil && child(resolved(root.Content[0]), "Provisioning State") != nil
+}
+
+// isShownNode reports whether a document is a node as openstack baremetal node show prints it and the API returns it, or a list of such nodes.
+func isShownNode(root *yaml.Node) bool {
+	if isMap(root) && child(root, "driver_info") != nil {
+		return true
+	}
+	return isNodes(root) && len(nodesOf(root)) > 0 && child(resolved(nodesOf(root)[0]), "provision_state") != nil
+}
+
+// isBifrost reports whether a document has nodes by their names, as Bifrost's baremetal.yml and baremetal.json do.
+func isBifrost(root *yaml.Node) bool {
+	if !isMap(root) || len(root.Content) == 0 {
+		return false
+	}
+	first := resolved(root.Content[1])
+	return isMap(first) && child(first, "driver_info") != nil
 }
 
 func isPlaybook(root *yaml.Node) bool {
