@@ -73,7 +73,7 @@ func TestFiles(t *testing.T) {
 		},
 		"eks-anywhere.csv": {`metal3/eksa-cp-1 map[rack:7 type:cp] - {bmc: address: 192.0.2.1 credentialsName: eksa-cp-1-bmc-secret bootMACAddress: 00:00:5e:00:53:01 online: true rootDeviceHints: deviceName: /dev/sda} metal3/eksa-cp-1-bmc-secret root pw`},
 		"install-config.yaml": {
-			`metal3/master-0 map[installer.openshift.io/role:control-plane] - {bmc: address: redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1 credentialsName: master-0-bmc-secret disableCertificateVerification: true bootMACAddress: 00:00:5e:00:53:01 bootMode: UEFI online: true rootDeviceHints: minSizeGigabytes: 20 rotational: false} metal3/master-0-bmc-secret admin 0123`,
+			`metal3/master-0 map[installer.openshift.io/role:control-plane rack:7 row:08] map[example.org/asset:0042] {bmc: address: redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1 credentialsName: master-0-bmc-secret disableCertificateVerification: true bootMACAddress: 00:00:5e:00:53:01 bootMode: UEFI online: true rootDeviceHints: minSizeGigabytes: 20 rotational: false} metal3/master-0-bmc-secret admin 0123`,
 			`metal3/worker-0 - - {bmc: address: ipmi://192.0.2.2 credentialsName: worker-0-bmc-secret bootMACAddress: 00:00:5e:00:53:02 bootMode: legacy online: true} metal3/worker-0-bmc-secret admin pw`,
 		},
 		"machines.json": {`metal3/j-1 map[rack:7] - {bmc: address: ipmi://192.0.2.1 credentialsName: j-1-bmc-secret online: true} metal3/j-1-bmc-secret admin 12.50`},

@@ -42,7 +42,7 @@ func readInstallHost(item *yaml.Node) (Entry, error) {
 	spec, role := &entry.Spec, ""
 	err := fieldsOf(resolved(item), setters{
 		"name": toText(&entry.Name), "role": toText(&role), "bootMACAddress": toText(&spec.BootMACAddress), "bootMode": toText(&spec.BootMode),
-		"hardwareProfile": checkProfile,
+		"hardwareProfile": checkProfile, "labels": toMap(&entry.Labels), "annotations": toMap(&entry.Annotations),
 		"bmc": func(bmc *yaml.Node) error {
 			return fieldsOf(bmc, setters{
 				"address": toText(&spec.BMC.Address), "username": toText(&entry.Username), "password": toText(&entry.Password),
@@ -61,7 +61,10 @@ func readInstallHost(item *yaml.Node) (Entry, error) {
 		},
 	}, noSuch)
 	if role == "master" {
-		entry.Labels = map[string]string{roleLabel: "control-plane"}
+		if entry.Labels == nil {
+			entry.Labels = map[string]string{}
+		}
+		entry.Labels[roleLabel] = "control-plane"
 	}
 	return entry, err
 }
