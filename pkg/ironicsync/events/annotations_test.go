@@ -3,9 +3,13 @@
 package events
 
 import (
+	"encoding/json"
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -40,5 +44,47 @@ func TestChangesOfAnnotations(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// A host can have thousands of annotations, all of them new: that is one event, and the fields of its managers are not gone through for each.
+func TestChangesOfManyAnnotations(t *testing.T) {
+	const number = 4_500
+	old, host := made(), made()
+	host.Annotations = map[string]string{}
+	fields := map[string]any{}
+	for i := range number {
+		key := fmt.Sprintf("%s%04d", metal3.RebootAnnotationPrefix, i)
+		host.Annotations[key] = ""
+		if i >= 100 {
+			host.Annotations[key] = "warm"
+		}
+		fields["f:"+key] = map[string]any{}
+	}
+	raw, err := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:annotations": fields}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl-edit", FieldsV1: metav1.NewFieldsV1("{}")},
+		{Manager: "kubectl-annotate", FieldsV1: metav1.NewFieldsV1(string(raw))},
+	}
+	var got []string
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, e := range Changes(old, host) {
+		got = append(got, e.Reason+": "+e.Message)
+	}
+	runtime.ReadMemStats(&after)
+	want := []string{
+		"InvalidAnnotationValue: Annotation reboot.metal3.io/0100 counts as an empty one (as do 4399 more), which asks for a soft reboot, for its value is not valid: " +
+			`must be empty or JSON such as {"mode":"hard","force":false}: invalid character 'w' looking for beginning of value`,
+		"RebootRequested: Annotations reboot.metal3.io/0000, reboot.metal3.io/0001, reboot.metal3.io/0002 and 4497 more, set by kubectl-annotate, ask for the host to be off (soft) until they are removed",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 {
+		t.Errorf("%d MiB were allocated for fields of %d KiB", allocated>>20, len(raw)>>10)
 	}
 }

@@ -3,6 +3,7 @@
 package events
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -101,23 +103,37 @@ func began(old, new metal3.OperationMetric) bool {
 	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
 }
 
-// annotations reports what becomes of annotations that ask for something in vain.
+// annotations reports what becomes of annotations that ask for something in vain. Of those that ask for reboots there can be thousands: they
+// are told in one event.
 func (c *change) annotations() {
+	var requested, invalid []string
 	for _, key := range slices.Sorted(maps.Keys(c.new.Annotations)) {
 		value := c.new.Annotations[key]
-		if was, had := c.old.Annotations[key]; had && was == value {
+		was, had := c.old.Annotations[key]
+		if had && was == value {
 			continue
 		}
-		if _, err := metal3.ParseRebootAnnotation(value); metal3.IsRebootAnnotation(key) && err != nil {
-			c.invalid(key, err, "counts as an empty one, which asks for a soft reboot")
-		}
-		if _, had := c.old.Annotations[key]; metal3.IsRebootAnnotation(key) && !had {
-			c.normal("RebootRequested", "Annotation %s%s asks for %s", key, setBy(c.new, key), rebootOf(key, value))
+		if metal3.IsRebootAnnotation(key) {
+			if _, err := metal3.ParseRebootAnnotation(value); err != nil {
+				invalid = append(invalid, key)
+			}
+			if !had {
+				requested = append(requested, key)
+			}
 		}
 		if _, err := metal3.ParseDetachedAnnotation(value); key == metal3.DetachedAnnotation && err != nil {
 			c.invalid(key, err, "counts as an empty one")
 		}
 	}
+	if len(invalid) > 0 {
+		also := ""
+		if more := len(invalid) - 1; more > 0 {
+			also = fmt.Sprintf(" (as do %d more)", more)
+		}
+		_, err := metal3.ParseRebootAnnotation(c.new.Annotations[invalid[0]])
+		c.invalid(invalid[0], err, "counts as an empty one"+also+", which asks for a soft reboot")
+	}
+	c.rebootRequested(requested)
 	value, had := c.old.Annotations[metal3.HardwareDetailsAnnotation]
 	if _, has := c.new.Annotations[metal3.HardwareDetailsAnnotation]; !had || has {
 		return
@@ -129,26 +145,58 @@ func (c *change) annotations() {
 	}
 }
 
-// rebootOf says what a reboot annotation asks for.
-func rebootOf(key, value string) string {
-	mode := metal3.PowerModeSoft
-	if arguments, err := metal3.ParseRebootAnnotation(value); err == nil && arguments.Mode != "" {
-		mode = arguments.Mode
-	}
-	if key == metal3.RebootAnnotation {
-		return fmt.Sprintf("a %s reboot", mode)
-	}
-	return fmt.Sprintf("the host to be off (%s) until it is removed", mode)
-}
+// maxNamed is how many annotations are named in an event.
+const maxNamed = 3
 
-// setBy names the client that has set an annotation, as far as it is known.
-func setBy(host *metal3.BareMetalHost, key string) string {
-	for _, entry := range host.ManagedFields {
-		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), fmt.Sprintf("%q:", "f:"+key)) {
-			return ", set by " + entry.Manager + ","
+// rebootRequested reports annotations that ask for a reboot.
+func (c *change) rebootRequested(keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	mode := metal3.PowerModeSoft
+	for _, key := range keys {
+		if arguments, err := metal3.ParseRebootAnnotation(c.new.Annotations[key]); err == nil && arguments.Mode != "" && mode != metal3.PowerModeHard {
+			mode = arguments.Mode
 		}
 	}
-	return ""
+	by := setBy(c.new, keys[:min(len(keys), maxNamed)])
+	switch {
+	case len(keys) > 1: // at least one of them has a key
+		c.normal("RebootRequested", "Annotations %s%s ask for the host to be off (%s) until they are removed", enumerated(keys), by, mode)
+	case keys[0] == metal3.RebootAnnotation:
+		c.normal("RebootRequested", "Annotation %s%s asks for a %s reboot", keys[0], by, mode)
+	default:
+		c.normal("RebootRequested", "Annotation %s%s asks for the host to be off (%s) until it is removed", keys[0], by, mode)
+	}
+}
+
+// enumerated names the first of several keys.
+func enumerated(keys []string) string {
+	last := keys[len(keys)-1]
+	if more := len(keys) - maxNamed; more > 0 {
+		keys, last = keys[:maxNamed+1], fmt.Sprintf("%d more", more)
+	}
+	return strings.Join(keys[:len(keys)-1], ", ") + " and " + last
+}
+
+// setBy names the client that has set annotations, as far as it is known and only one. The keys must be few: what the clients have set is
+// looked through for each.
+func setBy(host *metal3.BareMetalHost, keys []string) string {
+	var managers []string
+	for _, key := range keys {
+		field := fmt.Appendf(nil, "%q:", "f:"+key)
+		i := slices.IndexFunc(host.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+			return entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), field)
+		})
+		if i < 0 {
+			return ""
+		}
+		managers = append(managers, host.ManagedFields[i].Manager)
+	}
+	if managers = slices.Compact(managers); len(managers) > 1 {
+		return ""
+	}
+	return ", set by " + managers[0] + ","
 }
 
 // invalid reports an annotation that cannot be read.

@@ -422,6 +422,10 @@ func TestChanges(t *testing.T) {
 			changes{in(provisioned), online, powered}, changes{in(provisioned), online, powered, annotated(metal3.RebootAnnotationPrefix+"fence", "")},
 			[]string{"Normal RebootRequested: Annotation reboot.metal3.io/fence asks for the host to be off (soft) until it is removed"},
 		},
+		"fenced twice": {
+			changes{in(provisioned), online, powered}, changes{in(provisioned), online, powered, annotated(metal3.RebootAnnotationPrefix+"fence", `{"mode":"hard"}`), annotated(metal3.RebootAnnotation, "")},
+			[]string{"Normal RebootRequested: Annotations reboot.metal3.io and reboot.metal3.io/fence ask for the host to be off (hard) until they are removed"},
+		},
 		"switched on by hand":            {changes{in(available)}, changes{in(available), powered}, []string{"Normal PowerOn: The host is powered on, while spec.online is false"}},
 		"at work on the node":            {changes{in(available), online, powered}, changes{in(available), online, nodeIn("cleaning")}, nil},
 		"work on the node is over":       {changes{in(available), online, powered, nodeIn("clean wait")}, changes{in(available), online, nodeIn("available")}, nil},
