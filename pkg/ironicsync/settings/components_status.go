@@ -107,16 +107,20 @@ func updatedAt(components, before *metal3.HostFirmwareComponents, now metav1.Tim
 	return true
 }
 
-// faultsInUpdates returns what is wrong with the updates in the spec. The first fault is in the
+// faultsInUpdates returns what is wrong with the updates in the spec, as far as it can be told. The first fault is in the
 // words of the Bare Metal Operator, which does not find the others.
 func faultsInUpdates(components *metal3.HostFirmwareComponents) (faults []string) {
 	var known []string
 	for _, c := range components.Status.Components {
 		known = append(known, c.Component)
 	}
-	named := map[string]bool{}
+	found := cut(strings.Join(known, ", ")) // a BMC can have thousands of components, as can a spec
+	named, length := map[string]bool{}, 0
 	for _, update := range components.Spec.Updates {
-		name := update.Component
+		if length > maxMessage {
+			break
+		}
+		name, before := update.Component, len(faults)
 		switch {
 		case name != biosComponent && name != bmcComponent && !isNIC(name):
 			faults = append(faults, fmt.Sprintf("component %s is invalid, only 'bmc', 'bios', or names starting with 'nic:' are allowed as update names", name))
@@ -125,9 +129,12 @@ func faultsInUpdates(components *metal3.HostFirmwareComponents) (faults []string
 		case len(known) == 0:
 			faults = append(faults, fmt.Sprintf("component %s cannot be updated: Ironic has found no firmware on this machine", name))
 		case isNIC(name) && !slices.Contains(known, name):
-			faults = append(faults, fmt.Sprintf("component %s cannot be updated: Ironic has found %s on this machine (network adapters need Ironic 32 or later)", name, strings.Join(known, ", ")))
+			faults = append(faults, fmt.Sprintf("component %s cannot be updated: Ironic has found %s on this machine (network adapters need Ironic 32 or later)", name, found))
 		}
 		named[name] = true
+		if len(faults) > before {
+			length += len(faults[before])
+		}
 	}
 	return faults
 }

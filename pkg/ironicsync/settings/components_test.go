@@ -3,6 +3,8 @@
 package settings
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -213,5 +215,27 @@ func TestRefuseUpdates(t *testing.T) {
 	}
 	if Differ(Machine{Host: &metal3.BareMetalHost{}, Components: c}) {
 		t.Error("it is to be updated")
+	}
+}
+
+// A BMC can have thousands of components, and each of as many updates would name them all.
+func TestManyFaultsInUpdates(t *testing.T) {
+	var wanted []metal3.FirmwareUpdate
+	var listed []string
+	for i := range 3_000 {
+		wanted = append(wanted, metal3.FirmwareUpdate{Component: fmt.Sprintf("nic:wanted%d", i), URL: "u"})
+		listed = append(listed, fmt.Sprintf("nic:present%04d", i))
+	}
+	components := componentsWith(wanted, nil, listed...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	UpdateComponentConditions(components, componentsWith(nil, nil), metav1.Now())
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 8<<20 {
+		t.Errorf("%d MiB were allocated", allocated>>20)
+	}
+	valid := meta.FindStatusCondition(components.Status.Conditions, ValidCondition)
+	if !strings.HasPrefix(valid.Message, "Invalid Firmware Components: [component nic:wanted0 cannot be updated: Ironic has found nic:present0000, nic:present0001, ") || len(valid.Message) > maxMessage+3 {
+		t.Errorf("Valid is %.200s", valid.Message)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -35,14 +34,22 @@ func macOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface) (string, er
 	if hardware == nil {
 		return "", &problem{metal3.InspectionIncompleteReason, "The interface " + nic.Name + " is not known before the host was inspected"}
 	}
-	var names []string
 	for _, found := range hardware.NIC {
 		if found.Name == nic.Name && found.MAC != "" {
 			return strings.ToLower(found.MAC), nil
 		}
-		if found.Name != "" && !slices.Contains(names, found.Name) {
+	}
+	// Only now, and with a bound: an inspection can find thousands of interfaces, and as many can be in the spec.
+	const maxNames = 50
+	known, names := map[string]bool{"": true}, []string{}
+	for _, found := range hardware.NIC {
+		if !known[found.Name] && len(names) < maxNames {
 			names = append(names, found.Name)
 		}
+		known[found.Name] = true
+	}
+	if more := len(known) - 1 - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return "", &problem{metal3.InvalidInterfaceNamesReason, "The host has no interface " + nic.Name + "; it has " + strings.Join(names, ", ")}
 }
