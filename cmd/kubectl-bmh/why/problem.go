@@ -201,7 +201,7 @@ func (e *explanation) registrationHelp(reason, message string) string {
 	case metal3.SecretNotFoundReason:
 		return "Create the Secret that is missing. The host goes on at once."
 	case metal3.SecretIncompleteReason:
-		return "Add what is missing to the Secret. The host goes on at once."
+		return "Add what is missing to the Secret, or correct it. The host goes on at once."
 	case metal3.NetworkDataUnusableReason:
 		return "Create or correct the Secret that spec.preprovisioningNetworkDataName names. The host goes on at once."
 	case metal3.InvalidAddressReason:

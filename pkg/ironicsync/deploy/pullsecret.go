@@ -115,6 +115,10 @@ func registryAuths(secretType corev1.SecretType, data map[string][]byte) (map[st
 		"type %q is not supported for registry credentials: use %s or %s", secretType, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)}
 }
 
+// maxCredentials bounds the credentials for a registry, in bytes. Ironic keeps them with the node, and they are looked for in all that it says
+// when it is sent them. The tokens of registries have up to 4 KiB.
+const maxCredentials = 16 << 10
+
 // credentials decodes an entry; as with docker, auth goes before the two fields.
 func (a registryAuth) credentials(registry string) (string, error) {
 	username, password := a.Username, a.Password
@@ -133,6 +137,8 @@ func (a registryAuth) credentials(registry string) (string, error) {
 	switch {
 	case username == "" || password == "":
 		return "", unparsable("the entry of registry %q has no user or no password", registry)
+	case len(username)+len(password) > maxCredentials:
+		return "", unparsable("the user and password of registry %q have %d KiB, which is more than the %d KiB that are passed on", registry, (len(username)+len(password))>>10, maxCredentials>>10)
 	case strings.Contains(username, ":"):
 		return "", unparsable("the user of registry %q has a colon, where Ironic takes the password to begin", registry)
 	}

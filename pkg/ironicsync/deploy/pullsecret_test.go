@@ -84,6 +84,14 @@ func TestPullSecret(t *testing.T) {
 	}
 }
 
+// The tokens of some registries are long.
+func TestPullSecretOfToken(t *testing.T) {
+	token := "user:" + strings.Repeat("x", 8<<10)
+	if got, err := PullSecret("oci://quay.io/org/image", configJSON, auths("quay.io", token)); err != nil || got != token {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
 func TestPullSecretErrors(t *testing.T) {
 	type entry = map[string]string
 	const url = "oci://quay.io/org/image"
@@ -108,6 +116,7 @@ func TestPullSecretErrors(t *testing.T) {
 		"auth not base64":    {data: rawAuths(map[string]entry{"quay.io": {"auth": "s3cret!"}}), want: `auth of registry "quay.io" is not base64`},
 		"auth without colon": {data: auths("quay.io", "s3cret"), want: `auth of registry "quay.io" is not user:password`},
 		"auth without user":  {data: auths("quay.io", ":s3cret"), want: "no user or no password"},
+		"more than 16 KiB":   {data: auths("quay.io", "u:"+strings.Repeat("s3cret", 3<<10)), want: "have 18 KiB, which is more than the 16 KiB that are passed on"},
 		"no password":        {data: rawAuths(map[string]entry{"quay.io": {"username": "s3cret"}}), want: "no user or no password"},
 		"identity token":     {data: rawAuths(map[string]entry{"quay.io": {"identitytoken": "s3cret"}}), want: "no user or no password"},
 		"user with colon":    {data: rawAuths(map[string]entry{"quay.io": {"username": "a:s3cret", "password": "s3cret"}}), want: "has a colon"},

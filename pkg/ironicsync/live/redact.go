@@ -22,7 +22,7 @@ import (
 // already, and so visible to everybody, are left as they are. So the Secret is read once for
 // each new text, and every time only for texts that contain the password.
 //
-// The error is that of reading the Secret. After an error, the texts must not be shown to
+// The error is that of reading the Secret, or that no BMC takes its password. After an error, the texts must not be shown to
 // anybody. It is not an error if there is no such Secret.
 func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	if node == nil {
@@ -78,7 +78,7 @@ func writtenIn(host *metal3.BareMetalHost) []string {
 	return written
 }
 
-// passwordOf reads the password of the host's BMC; empty if there is no such Secret.
+// passwordOf reads the password of the host's BMC; empty if there is no such Secret. One that is too long to be looked for is an error.
 func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
 	name := host.Spec.BMC.CredentialsName
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
@@ -92,6 +92,10 @@ func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) 
 		return "", fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
 	}
 	_, password, _ := secrets.CredentialsIn(secret)
+	if len(password) > secrets.MaxPassword {
+		// It would take long to look for it, each time. Ironic was not sent it, but perhaps a part of it.
+		return "", fmt.Errorf("the password in Secret %q has more than %d bytes, which no BMC takes", name, secrets.MaxPassword)
+	}
 	return password, nil
 }
 

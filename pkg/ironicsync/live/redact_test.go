@@ -19,6 +19,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // TestNoPasswordInWords: a driver may put the BMC's password anywhere into a
@@ -83,6 +84,32 @@ func TestNoPasswordInWords(t *testing.T) {
 			refused = apierrors.NewNotFound(corev1.Resource("secrets"), "bmc")
 			step("nobody's password", "nobody's password", 1)
 		})
+	}
+}
+
+// A password that no BMC takes is not looked for, which would take long each time, and nothing is shown that may quote a part of it.
+func TestLongPasswords(t *testing.T) {
+	says := "Failed to verify the credentials of the BMC: connection refused"
+	for length, want := range map[int]string{
+		secrets.MaxPassword: says, secrets.MaxPassword + 1: `the password in Secret "bmc" has more than 256 bytes, which no BMC takes`,
+	} {
+		password := says + strings.Repeat("'", length-len(says))
+		client := fake.NewClientset(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
+			Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password)},
+		})
+		refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: client.CoreV1()})
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "worker-0"}}
+		host.Spec.BMC.CredentialsName = "bmc"
+		err := refresher.RedactPassword(t.Context(), host, &ironic.Node{LastError: says})
+		got := redact.Words(refresher.Guard(t.Context(), host), says)
+		if length <= secrets.MaxPassword {
+			if err != nil || got != "******" {
+				t.Errorf("%d bytes: %q, %v", length, got, err)
+			}
+		} else if err == nil || err.Error() != want || got != redact.Withheld+want {
+			t.Errorf("%d bytes: %q, %v; want %s", length, got, err, want)
+		}
 	}
 }
 

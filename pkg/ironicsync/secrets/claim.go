@@ -20,17 +20,29 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// CredentialsIn returns the credentials of a BMC in a Secret, and the keys that are missing.
-func CredentialsIn(secret *corev1.Secret) (username, password string, missing []string) {
+// MaxPassword is how many bytes the password of a BMC may have. IPMI knows 20, and Redfish none of more than 255 that a BMC would take.
+// Passwords are looked for in all that Ironic says of a host, in hundreds of spellings.
+const MaxPassword = 256
+
+// CredentialsIn returns the credentials of a BMC in a Secret. The error is an *IncompleteError if one of them is missing, or no BMC
+// takes the password.
+func CredentialsIn(secret *corev1.Secret) (username, password string, err error) {
 	username = strings.TrimSpace(string(secret.Data[metal3.SecretUsernameKey]))
 	password = strings.TrimSpace(string(secret.Data[metal3.SecretPasswordKey]))
+	var missing []string
 	if username == "" {
 		missing = append(missing, metal3.SecretUsernameKey)
 	}
 	if password == "" {
 		missing = append(missing, metal3.SecretPasswordKey)
 	}
-	return username, password, missing
+	switch {
+	case missing != nil:
+		err = &IncompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
+	case len(password) > MaxPassword:
+		err = &IncompleteError{fmt.Sprintf("Secret %q has no password of a BMC: that has at most %d bytes, and the one in the Secret %d", secret.Name, MaxPassword, len(password))}
+	}
+	return username, password, err
 }
 
 // Claim reads the BMC credentials of host and marks their Secret as the host's. The Secret gets
@@ -40,8 +52,8 @@ func CredentialsIn(secret *corev1.Secret) (username, password string, missing []
 // this server may not delete Secrets, and who may not delete an object may not change its owners then.
 // Such a Secret is there for its user to delete. A Secret without
 // BMC credentials is not changed. Otherwise, users who are only permitted to create hosts could
-// have any Secret deleted together with a host. The error is an *IncompleteError if a key is
-// missing.
+// have any Secret deleted together with a host. The error is an *IncompleteError if the
+// Secret does not have them.
 func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Credentials, error) {
 	key := host.Namespace + "/" + host.Spec.BMC.CredentialsName
 	defer s.lock(key)()
@@ -49,8 +61,8 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	claimWith := func(own bool) (read string, err error) {
 		return s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
 			secret = sec
-			_, _, missing := CredentialsIn(sec)
-			return len(missing) == 0 && s.claim(sec, host, own)
+			_, _, err := CredentialsIn(sec)
+			return err == nil && s.claim(sec, host, own)
 		})
 	}
 	read, err := claimWith(true)
@@ -62,9 +74,8 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 		return Credentials{}, err
 	}
 	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true), Leaving: !secret.DeletionTimestamp.IsZero()}
-	var missing []string
-	if c.Username, c.Password, missing = CredentialsIn(secret); missing != nil {
-		return Credentials{Version: c.Version}, &IncompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
+	if c.Username, c.Password, err = CredentialsIn(secret); err != nil {
+		return Credentials{Version: c.Version}, err
 	}
 	return c, nil
 }

@@ -41,7 +41,7 @@ type Credentials struct {
 	Leaving bool
 }
 
-// IncompleteError says which keys of a Secret are missing. It never contains any of its values.
+// IncompleteError says which keys of a Secret are missing or cannot be right. It never contains any of its values.
 type IncompleteError struct{ message string }
 
 func (e *IncompleteError) Error() string { return e.message }

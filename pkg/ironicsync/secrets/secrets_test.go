@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,6 +195,7 @@ func TestClaimIncomplete(t *testing.T) {
 		"nothing":         {nil, "has no username and no password: "},
 		"only whitespace": {map[string][]byte{"username": []byte(username), "password": []byte(" \n")}, "has no password: "},
 		"other keys":      {map[string][]byte{"user": []byte(username), "pass": []byte(password)}, "has no username and no password: "},
+		"too long":        {map[string][]byte{"username": []byte(username), "password": bytes.Repeat([]byte("x"), MaxPassword+1)}, "has no password of a BMC: that has at most 256 bytes, and the one in the Secret 257"},
 	} {
 		secrets, client := newSecrets(newSecret(func(s *corev1.Secret) { s.Data = tt.data }))
 		got, err := secrets.Claim(t.Context(), newHost())
@@ -202,7 +204,11 @@ func TestClaimIncomplete(t *testing.T) {
 			t.Errorf("%s: error is %v", name, err)
 			continue
 		}
-		if want := `Secret "host-0-bmc" ` + tt.want + "it needs the keys username and password of the BMC"; err.Error() != want {
+		want := `Secret "host-0-bmc" ` + tt.want
+		if strings.HasSuffix(want, ": ") {
+			want += "it needs the keys username and password of the BMC"
+		}
+		if err.Error() != want {
 			t.Errorf("%s: %q, want %q", name, err, want)
 		}
 		if strings.Contains(err.Error(), username) || strings.Contains(err.Error(), password) {
@@ -213,6 +219,15 @@ func TestClaimIncomplete(t *testing.T) {
 		}
 		// It is not known to be a BMC's, and must not go with the host.
 		sameSecret(t, name, newSecret(func(s *corev1.Secret) { s.Data = tt.data }), readSecret(t, client))
+	}
+}
+
+// A password may have any length that a BMC may take.
+func TestClaimLongPassword(t *testing.T) {
+	long := strings.Repeat("x", MaxPassword)
+	secrets, _ := newSecrets(newSecret(func(s *corev1.Secret) { s.Data[metal3.SecretPasswordKey] = []byte(long + "\n") }))
+	if got, err := secrets.Claim(t.Context(), newHost()); err != nil || got.Password != long {
+		t.Errorf("a password of %d bytes, %v", len(got.Password), err)
 	}
 }
 

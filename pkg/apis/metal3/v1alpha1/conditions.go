@@ -56,7 +56,7 @@ const (
 	RegisteredReason = "Registered"
 	// SecretNotFoundReason means that the Secret with the BMC credentials does not exist.
 	SecretNotFoundReason = "SecretNotFound"
-	// SecretIncompleteReason means that the Secret has no username or no password.
+	// SecretIncompleteReason means that the Secret has no username or no password, or one that no BMC takes.
 	SecretIncompleteReason = "SecretIncomplete"
 	// NetworkDataUnusableReason means that the Secret of spec.preprovisioningNetworkDataName does not exist, or that
 	// Ironic cannot use what it contains.

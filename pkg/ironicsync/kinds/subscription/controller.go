@@ -172,6 +172,9 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 		// When the Secret is created, the subscription is reconciled again.
 		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s with the HTTP headers does not exist", subscription.Spec.HTTPHeadersRef.Name))
 	}
+	if errors.Is(err, errLongHeaders) {
+		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s: %s", subscription.Spec.HTTPHeadersRef.Name, err))
+	}
 	if err != nil {
 		return 0, fmt.Errorf("reading the Secret with the HTTP headers: %w", err)
 	}
@@ -309,6 +312,11 @@ func (c *Controller) known(subscription *metal3.BMCEventSubscription) redact.Sou
 	}
 }
 
+// maxHeaders bounds the HTTP headers of a subscription, in bytes. Servers accept less, and the values are looked for in all that Ironic says of it.
+const maxHeaders = 64 << 10
+
+var errLongHeaders = fmt.Errorf("it has HTTP headers of more than %d KiB in all", maxHeaders>>10)
+
 // headers returns the HTTP headers for the events, one in each map, in the order of their names.
 func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventSubscription) ([]map[string]string, error) {
 	ref := subscription.Spec.HTTPHeadersRef
@@ -320,7 +328,11 @@ func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventS
 		return nil, err
 	}
 	var headers []map[string]string
+	left := maxHeaders
 	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if left -= len(name) + len(data[name]); left < 0 {
+			return nil, errLongHeaders
+		}
 		headers = append(headers, map[string]string{name: string(data[name])})
 	}
 	return headers, nil

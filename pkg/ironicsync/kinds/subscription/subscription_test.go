@@ -158,6 +158,7 @@ func TestSubscribe(t *testing.T) {
 		fails         bool // and so is tried again after a back-off
 	}{
 		"no Secret":                 {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret }, "Secret headers", false},
+		"long headers":              {func(w *world) { w.secret["Authorization"] = make([]byte, 64<<10) }, func(w *world) { w.secret = newWorld().secret }, "Secret headers: it has HTTP headers of more than 64 KiB in all", false},
 		"no host":                   {func(w *world) { w.host = nil }, func(w *world) { w.host = newWorld().host }, "no host worker-0", false},
 		"a host not registered":     {func(w *world) { w.host.Status.Ironic = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
 		"a detached host":           {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
