@@ -15,6 +15,9 @@ func guarded(s Situation, step Step) Step {
 	if found == nil && isUnknown(s) {
 		return untilKnown(s, step)
 	}
+	if found == nil && s.node == nil && s.NodeMayExist {
+		return untilMissed(s, step)
+	}
 	switch {
 	case step.Do == Begin && (found == nil || found.reason != metal3.StatusUnreadableReason), metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
 		return step
@@ -111,6 +114,20 @@ func untilKnown(s Situation, step Step) Step {
 	}
 	return step
 }
+
+// untilMissed is what to do while it is not known whether the node of a host is gone, or only not in the answer of an Ironic that may
+// be another one by now, or that has read an older state of its database: the step, if the host does not let go of the node with it.
+func untilMissed(s Situation, step Step) Step {
+	held := s.Host.Status.Record.Hold
+	if step.letsGo() || held != nil && held.Reason == metal3.AnotherIronicReason {
+		return Step{Do: Wait, After: nodesPause, Message: nodeUnknown}
+	}
+	return step
+}
+
+// nodeUnknown is for the users of hosts that do not go meanwhile.
+const nodeUnknown = "Ironic does not have the node of this host, but the server has not been able to list Ironic's nodes since then. " +
+	"The address of Ironic may lead to another one, while the node and its machine are left in the host's own, so the host does not go until they are listed"
 
 // nodesUnknown is for the users of hosts whose machines are not interrupted meanwhile.
 const nodesUnknown = "The server has not been able to list Ironic's nodes for more than a minute, or since it began to lead. " +

@@ -41,6 +41,15 @@ func (s Step) Interrupts() bool {
 	return true
 }
 
+// letsGo reports whether the host knows nothing of its node any more after the step.
+func (s Step) letsGo() bool {
+	switch s.Do {
+	case Release, Detach, ChangeIronic:
+		return true
+	}
+	return false
+}
+
 // cleans reports whether Ironic cleans the disks of the node as a part of the step, unless
 // it is told not to.
 func (s Step) cleans() bool {

@@ -186,3 +186,60 @@ func TestAddressLeadsElsewhereUnnoticed(t *testing.T) {
 		}
 	})
 }
+
+// TestDeletedWhileAddressLeadsElsewhere: a host that is deleted or detached while its Ironic is away does not go when the address leads to
+// another Ironic, before that one's nodes are known; nor does one that is to be moved. Its machine and its node are left in its own.
+func TestDeletedWhileAddressLeadsElsewhere(t *testing.T) {
+	inRooms(t, func(t *testing.T, r *rooms) {
+		host := in("", 0)
+		host.Spec.ExternallyProvisioned = true
+		r.hosts.Add(host)
+		for i := 1; i <= 3; i++ {
+			r.hosts.Add(in("", i))
+		}
+		r.after(time.Minute, "externally provisioned", r.is(0, metal3.StateExternallyProvisioned))
+		for i := 1; i <= 3; i++ {
+			r.after(time.Minute, "available", r.is(i, metal3.StateAvailable))
+		}
+		r.addForeign("b", "metal3~worker-77", "another-uid", "another-cluster")
+		here, there := r.sims[""], r.sims["b"]
+		here.SetAway(true)
+		r.hosts.Remove(t, enginetest.HostName(0))
+		r.hosts.Remove(t, enginetest.HostName(1))
+		r.hosts.Edit(t, enginetest.HostName(2), func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
+		})
+		r.hosts.EditStatus(t, enginetest.HostName(3), func(h *metal3.BareMetalHost) { h.Status.Record.Transfer = &metal3.Transfer{To: "b"} })
+		time.Sleep(5 * time.Minute)
+		there.Refuse("ListNodes", 500, "Internal error")
+		r.mu.Lock()
+		r.sims[""] = there
+		r.mu.Unlock()
+		r.use("")
+		stay := func() {
+			t.Helper()
+			for i := range 2 {
+				if r.isGone(i)() {
+					t.Fatalf("host %d is gone", i)
+				}
+			}
+			if status := r.at(2).Status; status.OperationalStatus == metal3.OperationalStatusDetached {
+				t.Fatal("it is said to be detached")
+			}
+			if record := r.at(3).Status.Record; record.Transfer == nil {
+				t.Fatal("it is said to have been moved")
+			}
+		}
+		for range 60 {
+			time.Sleep(time.Second)
+			stay()
+		}
+		there.Accept("ListNodes")
+		for i := range 2 {
+			r.after(time.Minute, "held", func() bool { return condition(r.at(i), metal3.HeldCondition) == metal3.AnotherIronicReason })
+		}
+		if r.isGone(0)() || r.isGone(1)() {
+			t.Error("a host is gone")
+		}
+	}, "b")
+}
