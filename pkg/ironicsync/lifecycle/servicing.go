@@ -17,6 +17,7 @@ import (
 
 // RequestService records that Ironic is about to be asked for a service.
 func RequestService(host *metal3.BareMetalHost, service *settings.Clean, now time.Time) {
+	settings.Supersede(&host.Status, service)
 	host.Status.Record.Servicing = &metal3.Servicing{Preparation: *settings.Request(service, host.Status.Ironic, WholeSeconds(now))}
 }
 

@@ -102,12 +102,12 @@ func updatesMadeBy(p *metal3.Preparation) []metal3.FirmwareUpdate {
 // firmware, and components does not say yet what it has done.
 func HasUnrecordedUpdates(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) bool {
 	p := lastUpdates(host)
-	return p != nil && (components.Status.PreparedAt == nil || components.Status.PreparedAt.Before(new(requestedIn(p))))
+	return p != nil && (components.Status.PreparedAt == nil || !components.Status.PreparedAt.Equal(new(requestedIn(p))))
 }
 
-// requestedIn tells preparations and services of a host apart and orders them, by the time at which the node had
-// come into the state in which they were requested. That is Ironic's clock: those of this server's replicas may
-// differ, and an update that seems to be recorded already would be made again.
+// requestedIn tells preparations and services of a host apart, by the time at which the node had come into the state in
+// which they were requested. It does not order them: conductors' clocks differ, as those of this server's replicas do, and an update
+// that seems to be recorded already would be made again, without end.
 func requestedIn(p *metal3.Preparation) metav1.MicroTime {
 	if p.StateChangedAt == nil { // Ironic has not told it
 		return metav1.NewMicroTime(p.StartedAt.Time)
@@ -116,7 +116,7 @@ func requestedIn(p *metal3.Preparation) metav1.MicroTime {
 }
 
 // lastUpdates returns the last preparation of the host that was to update firmware and has ended, or its last
-// service, which is forgotten when the host runs nothing any more, and so is always later; nil if there is none.
+// service, which is forgotten when the host runs nothing any more, and so is always later (see Supersede); nil if there is none.
 func lastUpdates(host *metal3.BareMetalHost) *metal3.Preparation {
 	if s := host.Status.Record.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 {
 		return &s.Preparation
@@ -125,6 +125,14 @@ func lastUpdates(host *metal3.BareMetalHost) *metal3.Preparation {
 		return p
 	}
 	return nil
+}
+
+// Supersede forgets which updates the last preparation of a host has made, when a service is about to make others. They are recorded
+// by then in the HostFirmwareComponents, where they would be recorded once more, as the last ones, when the service is forgotten.
+func Supersede(status *metal3.BareMetalHostStatus, service *Clean) {
+	if p := status.Record.Preparation; p != nil && len(service.FirmwareUpdates) > 0 {
+		p.FirmwareUpdates = nil
+	}
 }
 
 func (firmwareUpdates) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
