@@ -44,6 +44,8 @@ type Fence struct {
 	// stands still while the machine is suspended.
 	LookedAt time.Time
 	MaxAge   time.Duration
+	// Superseded reports whether something else is known to be asked for by now; nil if that does not matter. It does not block.
+	Superseded func() bool
 	// ResourceVersion is the one of the object whose spec and recorded status the request was decided
 	// on.
 	ResourceVersion string
@@ -70,6 +72,9 @@ func (f Fence) Check() error {
 	}
 	if age := time.Now().Round(0).Sub(f.LookedAt.Round(0)); f.MaxAge > 0 && (age > f.MaxAge || age < 0) {
 		return fmt.Errorf("%w (%s)", ErrLookedTooLongAgo, age)
+	}
+	if f.Superseded != nil && f.Superseded() {
+		return fmt.Errorf("%w: its host was changed", ErrLookedTooLongAgo)
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ func TestFence(t *testing.T) {
 		"just looked":            {Fence{Term: during, LookedAt: ago(0), MaxAge: time.Hour}, nil},
 		"looked recently":        {Fence{Term: during, LookedAt: ago(time.Minute), MaxAge: time.Hour}, nil},
 		"looked too long ago":    {Fence{Term: during, LookedAt: ago(2 * time.Hour), MaxAge: time.Hour}, ErrLookedTooLongAgo},
+		"superseded":             {Fence{Term: during, Superseded: func() bool { return true }}, ErrLookedTooLongAgo},
+		"not superseded":         {Fence{Term: during, Superseded: func() bool { return false }}, nil},
 		"the clock was put back": {Fence{Term: during, LookedAt: ago(-time.Hour), MaxAge: 24 * time.Hour}, ErrLookedTooLongAgo},
 		"a look of any age":      {Fence{Term: during, LookedAt: ago(2 * time.Hour)}, nil},
 		"no look":                {Fence{Term: during}.At("7"), nil},

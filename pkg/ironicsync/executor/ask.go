@@ -15,7 +15,7 @@ import (
 )
 
 // asker records requests before they are sent that may be carried out although no answer comes, or this process is killed
-// meanwhile, and has each one that interrupts a machine sent for a host that is as it was when that was decided.
+// meanwhile, and has each one that interrupts a machine or switches it on sent for a host that is as it was when that was decided.
 type asker struct {
 	recorder *recorder.Recorder
 	clock    clock.PassiveClock

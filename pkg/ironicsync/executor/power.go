@@ -30,11 +30,10 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 			return err
 		}
 	}
-	if lifecycle.MustAskPower(task.Step) {
-		if err := p.asker.ask(ctx, task); err != nil {
-			task.powerAnswered = task.PowerAnswered // what is recorded is still about the former request
-			return err
-		}
+	// Also before the machine is switched on: who has asked for it to be off meanwhile, and sees that it is, takes it for fenced.
+	if err := p.asker.ask(ctx, task); err != nil {
+		task.powerAnswered = task.PowerAnswered // what is recorded is still about the former request
+		return err
 	}
 	used, softRefusal, err := p.ironic.SwitchPower(ctx, task.Fence, task.Node.UUID, target)
 	task.powerAnswered = err == nil || ironic.IsNotCarriedOut(err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 )
 
 // startWorker starts a worker, which ends with the queue, or when it has let another one take its place.
@@ -226,7 +228,7 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 }
 
 // maxLookAge is how long ago the node may have been looked at for a step that interrupts
-// what a machine runs. It is counted in wall time: a machine that was suspended in between
+// what a machine runs, or switches on one that is to be off by then. It is counted in wall time: a machine that was suspended in between
 // goes on as if no time had passed, and another replica leads by then.
 const maxLookAge = 20 * time.Second
 
@@ -234,10 +236,27 @@ const maxLookAge = 20 * time.Second
 // looked at.
 func (c *driver) fence(step lifecycle.Step, looked time.Time, host *metal3.BareMetalHost) ironic.Fence {
 	fence := ironic.Fence{Term: c.term, LookedAt: looked, ResourceVersion: host.ResourceVersion}
-	if step.Interrupts() {
+	if step.Interrupts() || step.Do == lifecycle.SwitchPower {
 		fence.MaxAge = maxLookAge
 	}
+	if step.Do == lifecycle.SwitchPower && step.Power == ironic.TargetPowerOn {
+		fence.Superseded = c.supersededSince(host)
+	}
 	return fence
+}
+
+// supersededSince returns what reports whether something else is asked for of a host since it was read, as far as the informer has
+// told by then. A machine is not switched on, after a time of waiting for a connection, that was fenced meanwhile: whoever has asked
+// for that has seen that it was off.
+func (c *driver) supersededSince(host *metal3.BareMetalHost) func() bool {
+	known := c.index.Get(keyOf(host)) // which may be older than host
+	return func() bool {
+		latest := c.index.Get(keyOf(host))
+		if latest == nil || latest == known {
+			return latest == nil
+		}
+		return !recorder.HasSpecOf(host)(latest) || !maps.Equal(latest.Annotations, host.Annotations) || lifecycle.KeepsPower(latest) != lifecycle.KeepsPower(host)
+	}
 }
 
 // wallClock is the time without Go's monotonic reading, which stands still while the

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+)
+
+// queuedIronic is an Ironic to which a request that switches a machine on waits for a connection.
+type queuedIronic struct {
+	mortalIronic
+	waits func() // until one is free
+}
+
+func (q queuedIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	if target == ironic.TargetPowerOn {
+		q.waits()
+	}
+	return q.mortalIronic.SwitchPower(ctx, fence, id, target)
+}
+
+// meanwhileDrive is a virtual drive that is looked at while something happens.
+type meanwhileDrive func()
+
+func (d meanwhileDrive) BeforePowerOn(context.Context, *metal3.BareMetalHost) (bool, string, error) {
+	d()
+	return true, "", nil
+}
+
+// TestFencedWhileToBeSwitchedOn: a machine that is off because of a reboot, and is to be fenced or off from then on, is not switched on,
+// however long the request for that has been on its way to Ironic. Who has asked for it has seen that it is off.
+func TestFencedWhileToBeSwitchedOn(t *testing.T) {
+	fence := func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+"fence", "")
+	}
+	for name, test := range map[string]struct {
+		asks   func(h *metal3.BareMetalHost)
+		queued time.Duration // for how long the request waits for a connection since; before that if it is 0
+		lag    time.Duration // of watches
+	}{
+		"before it is sent":           {asks: fence},
+		"to be off before it is sent": {asks: func(h *metal3.BareMetalHost) { h.Spec.Online = false }},
+		"paused before it is sent": {asks: func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		}},
+		"while it waits":                  {asks: fence, queued: time.Second},
+		"to be off while it waits":        {asks: func(h *metal3.BareMetalHost) { h.Spec.Online = false }, queued: time.Second},
+		"while it waits, unknown for now": {asks: fence, queued: 25 * time.Second, lag: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				w.fuse = &fuse{kill: cancel}
+				w.secrets.fuse = w.fuse
+				var armed atomic.Bool
+				asks := func() {
+					if armed.CompareAndSwap(true, false) {
+						w.hosts.Mu.Lock()
+						w.hosts.WatchLag = test.lag
+						w.hosts.Mu.Unlock()
+						w.update(test.asks)
+						time.Sleep(test.queued)
+					}
+				}
+				client := queuedIronic{mortalIronic{w.ironic, w.fuse}, func() {}}
+				if test.queued > 0 {
+					client.waits = asks
+				} else {
+					w.images = meanwhileDrive(asks)
+				}
+				w.run(ctx, cancel, w.hosts, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+				defer func() { w.stop() }()
+				w.provisionedHost()
+				before := w.ironic.count("power on")
+				armed.Store(true)
+				w.reboot()
+				w.after(time.Minute, "asked for", func() bool { return !armed.Load() })
+				time.Sleep(10 * time.Minute)
+				if n := w.ironic.count("power on") - before; n > 0 || w.host().Status.PoweredOn {
+					t.Errorf("it was switched on %d times, and is on: %t", n, w.host().Status.PoweredOn)
+				}
+			})
+		})
+	}
+}
