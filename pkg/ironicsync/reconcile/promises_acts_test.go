@@ -100,6 +100,7 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"BMC silent":         func(p *play, key types.NamespacedName) { p.w.sim.BMC(p.number(key)).SetDead(true) },
 	"BMC answers":        func(p *play, key types.NamespacedName) { p.w.sim.BMC(p.number(key)).SetDead(false) },
 	"power button": func(p *play, key types.NamespacedName) {
+		p.oracle.presses(key)
 		bmc := p.w.sim.BMC(p.number(key))
 		bmc.SetPower(map[string]string{"power on": "power off", "power off": "power on"}[bmc.Power()])
 	},
@@ -239,6 +240,30 @@ func (p *play) move(key types.NamespacedName, withStatus bool) {
 	time.Sleep(2 * time.Second)
 	p.oracle.moved(key)
 	p.w.addWithSecret(moved)
+}
+
+// rebuildCluster has a host whose machine runs created anew from a YAML that says that it is provisioned externally, and leaves
+// spec.online out, after its cluster was lost: its node has the marks of the former one.
+func (p *play) rebuildCluster(key types.NamespacedName) {
+	host, node := p.w.hostOf(key), p.node(key)
+	switch {
+	case host == nil || node == nil || isDeletedHost(host) || host.Status.Record.Hold != nil || host.Status.Ironic == nil || p.w.sim.BMC(p.number(key)).Power() != string(ironic.PowerOn):
+		return
+	case node.PowerState != ironic.PowerOn || node.TargetPowerState != "" || node.Reservation != "" || node.Maintenance || node.ProvisionState != ironic.Active && node.ProvisionState != ironic.Manageable,
+		p.oracle.machineOf(node.UUID) != enginetest.BMCAddress(p.number(key)):
+		return // its machine does not run, or is another one
+	}
+	anew := enrolledIn(key.Namespace, key.Name, p.number(key))
+	anew.Spec.ExternallyProvisioned, anew.Spec.Online = true, false
+	p.w.edit(key, func(h *metal3.BareMetalHost) {
+		h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: time.Now()}, nil
+	})
+	time.Sleep(2 * time.Second)
+	p.patch(node.UUID, ironic.Patch{Op: ironic.PatchAdd, Path: "/extra/" + ironic.ClusterMark, Value: "another-cluster"})
+	p.oracle.marks(node.UUID)
+	p.oracle.moved(key)
+	p.oracle.leavesOnlineOut(key)
+	p.w.addWithSecret(anew)
 }
 
 // number is that of a host, and of the machine with which it is created.

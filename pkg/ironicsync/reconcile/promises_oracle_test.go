@@ -49,6 +49,10 @@ type oracle struct {
 	// erasures is how often users have asked for the disks of a host to be erased.
 	erasures map[types.NamespacedName]int
 
+	// leftOut is which hosts have a machine that ran when they were created from a YAML without spec.online, as long as nobody has set
+	// that, or done anything to the machine.
+	leftOut map[types.NamespacedName]bool
+
 	// state is what was recorded last.
 	state map[types.NamespacedName]metal3.ProvisioningState
 
@@ -67,7 +71,7 @@ func newOracle(w *world) *oracle {
 		w: w, asked: map[types.NamespacedName][]version{}, operators: map[string]bool{}, wipedAt: map[string]time.Time{}, pointedAt: map[string]time.Time{},
 		markedAt:  map[string]time.Time{},
 		confirmed: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, sent: map[types.NamespacedName]map[string]time.Time{},
-		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
+		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, leftOut: map[types.NamespacedName]bool{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
 	}
 }
 
@@ -134,6 +138,21 @@ func (o *oracle) meddles(key types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.meddled[key] = true
+	delete(o.leftOut, key)
+}
+
+func (o *oracle) leavesOnlineOut(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leftOut[key] = true
+	o.note("%s: created anew, without spec.online", key.Name)
+}
+
+// presses notes that somebody presses the button of a host's machine, which may be off by that when it is taken over.
+func (o *oracle) presses(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.leftOut, key)
 }
 
 func (o *oracle) points(id string) {
@@ -149,6 +168,7 @@ func (o *oracle) restoredIronic(keys []types.NamespacedName) {
 	defer o.mu.Unlock()
 	for _, key := range keys {
 		o.meddled[key], o.confirmed[key] = true, true
+		delete(o.leftOut, key)
 	}
 }
 
@@ -161,6 +181,7 @@ func (o *oracle) restored(backup map[types.NamespacedName]*metal3.BareMetalHost)
 		known[host.Status.Provisioning.Image.URL] = true
 		o.meddled[key] = true // what was under way then has ended in some way
 	}
+	clear(o.leftOut)
 	for machine := range promiseHosts + 1 {
 		if address := enginetest.BMCAddress(machine); !known[o.imageOn(address)] {
 			o.operators[address] = true
@@ -178,6 +199,9 @@ func (o *oracle) saw(key types.NamespacedName, host *metal3.BareMetalHost) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked[key] = append(o.asked[key], version{time.Now(), host})
+	if host == nil || host.Spec.Online || isDeletedHost(host) {
+		delete(o.leftOut, key)
+	}
 }
 
 func (o *oracle) note(format string, args ...any) {
@@ -348,6 +372,9 @@ func (o *oracle) judge(id, target string) {
 			return !h.Spec.Online || isDeletedHost(h) || isToBeDetached(h) || hasReboot(h)
 		}) {
 			o.blame("%s: %s, which nobody has asked for", key.Name, target)
+		}
+		if o.leftOut[key] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isToBeDetached(h) || hasReboot(h) }) {
+			o.blame("%s: %s of a machine that has run since before it was taken over, and nobody has set spec.online", key.Name, target)
 		}
 	case "DELETE":
 		// Of a node that was never used, nothing is lost.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,7 @@ func perform(t *testing.T, s script) (harm, story string) {
 		for _, a := range s.Acts {
 			key := p.keys[a.Host]
 			p.oracle.notes("%s: %s", key.Name, a.What)
-			acts[a.What](p, key)
+			actOf(a.What)(p, key)
 			p.oracle.look(key)
 			time.Sleep(a.Pause)
 			if !p.away && !p.blind {
@@ -83,6 +84,16 @@ func perform(t *testing.T, s script) (harm, story string) {
 		harm, story = p.oracle.harm, p.oracle.story()
 	})
 	return harm, story
+}
+
+// clusterRebuilt is an act that no random script has: what it is about happens to machines that run only once their nodes were confirmed.
+const clusterRebuilt = "cluster rebuilt"
+
+func actOf(what string) func(p *play, key types.NamespacedName) {
+	if what == clusterRebuilt {
+		return (*play).rebuildCluster
+	}
+	return acts[what]
 }
 
 // begin starts a process of the server.
@@ -198,4 +209,38 @@ func TestPromises(t *testing.T) {
 			r.Fatalf("%s\n%s", harm, story)
 		}
 	})
+}
+
+// TestClusterRebuilt: machines run on when their cluster was lost, and hosts are created anew for them from a YAML that leaves spec.online
+// out; when a person confirms their nodes, and whatever happens to the hosts then, unless somebody asks for a reboot.
+func TestClusterRebuilt(t *testing.T) {
+	for name, then := range map[string][]string{
+		"confirmed":                       {"takeover"},
+		"confirmed while it is not known": {"blind", "takeover", "sees again"},
+		"confirmed twice":                 {"takeover", "stranger marks", "takeover"},
+		"another leader":                  {"takeover", "killed"},
+		"moved":                           {"takeover", "moved"},
+		"moved with its status":           {"takeover", "moved with its status"},
+		"its node is lost":                {"takeover", "node lost"},
+		"moved, and its node is lost":     {"takeover", "moved with its status", "node lost"},
+		"detached for a while":            {"takeover", "detach", "detach"},
+		"rebooted":                        {"takeover", "reboot", "killed"},
+		"fenced for a while":              {"takeover", "fence", "fence", "moved with its status"},
+	} {
+		for _, image := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, with an image %t", name, image), func(t *testing.T) {
+				var s script
+				if image {
+					s.Acts = append(s.Acts, act{"image a", 0, 2 * time.Minute})
+				}
+				s.Acts = append(s.Acts, act{clusterRebuilt, 0, time.Minute})
+				for _, what := range then {
+					s.Acts = append(s.Acts, act{what, 0, time.Minute})
+				}
+				if harm, story := perform(t, s); harm != "" || !strings.Contains(story, "created anew") {
+					t.Errorf("%s\n%s", harm, story)
+				}
+			})
+		}
+	}
 }
