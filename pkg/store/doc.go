@@ -5,5 +5,6 @@
 // but with the same validation.
 //
 // It owns how a host is encoded in etcd and shared in memory (Compact), which lists are the latest (ListLatest), that a host that a
-// later version has recorded is left alone (Guarded), and what a full etcd says (Explained).
+// later version has recorded is left alone (Guarded), how much former versions may take in memory (Budgeted), and what a full etcd says
+// (Explained).
 package store

@@ -25,8 +25,9 @@ type Hosts struct{ store *genericregistry.Store }
 // NewHosts returns Hosts that use the store of the API.
 func NewHosts(store *genericregistry.Store) *Hosts { return &Hosts{store} }
 
+// inNamespace returns the context of what the server itself does in a namespace, also if it does so for a request of a user.
 func inNamespace(ctx context.Context, namespace string) context.Context {
-	return genericapirequest.WithNamespace(ctx, namespace)
+	return byServer(genericapirequest.WithNamespace(ctx, namespace))
 }
 
 // Get returns the recorded host.

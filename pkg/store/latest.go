@@ -28,7 +28,10 @@ func ListLatest(ctx context.Context, store *genericregistry.Store, options *meta
 
 // watchCache returns the watch cache of a store, or nil if it has none.
 func watchCache(store *genericregistry.Store) *cacher.CacheDelegator {
-	inner := store.Storage.Storage
+	return watchCacheIn(store.Storage.Storage)
+}
+
+func watchCacheIn(inner storage.Interface) *cacher.CacheDelegator {
 	for {
 		wrapper, ok := inner.(interface{ Unwrap() storage.Interface })
 		if !ok {

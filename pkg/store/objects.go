@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
@@ -31,7 +30,7 @@ func NewObjects[T Object](store, status *genericregistry.Store) *Objects[T] {
 
 // Get returns the latest version of an object.
 func (r *Objects[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	return as[T](r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{}))
+	return as[T](r.store.Get(inNamespace(ctx, namespace), name, &metav1.GetOptions{}))
 }
 
 // List returns the objects of all namespaces, or of the one that the field selector requires.
@@ -44,7 +43,7 @@ func (r *Objects[T]) List(ctx context.Context, options metav1.ListOptions) (runt
 	if selector := internal.FieldSelector; selector != nil {
 		namespace, _ = selector.RequiresExactMatch("metadata.namespace") // else the store reads the objects of all of them
 	}
-	return r.store.List(genericapirequest.WithNamespace(ctx, namespace), internal)
+	return r.store.List(inNamespace(ctx, namespace), internal)
 }
 
 // Watch watches the objects of all namespaces.
@@ -53,7 +52,7 @@ func (r *Objects[T]) Watch(ctx context.Context, options metav1.ListOptions) (wat
 	if err != nil {
 		return nil, err
 	}
-	stored, err := r.store.Watch(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+	stored, err := r.store.Watch(inNamespace(ctx, metav1.NamespaceAll), internal)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (r *Objects[T]) Watch(ctx context.Context, options metav1.ListOptions) (wat
 
 // Create records a new object.
 func (r *Objects[T]) Create(ctx context.Context, obj T) (T, error) {
-	return as[T](r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
+	return as[T](r.store.Create(inNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
 }
 
 // Update writes metadata and spec. It returns a Conflict if another client has written the object
@@ -83,19 +82,19 @@ func (r *Objects[T]) Change(ctx context.Context, namespace, name string, change 
 		change(obj)
 		return obj, nil
 	})
-	_, _, err := r.store.Update(genericapirequest.WithNamespace(ctx, namespace), name, info,
+	_, _, err := r.store.Update(inNamespace(ctx, namespace), name, info,
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }
 
 // Delete deletes an object, or marks it for deletion if it has finalizers.
 func (r *Objects[T]) Delete(ctx context.Context, namespace, name string) error {
-	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	_, _, err := r.store.Delete(inNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }
 
 func update[T Object](ctx context.Context, store *genericregistry.Store, obj T) (T, error) {
-	updated, _, err := store.Update(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.GetName(),
+	updated, _, err := store.Update(inNamespace(ctx, obj.GetNamespace()), obj.GetName(),
 		rest.DefaultUpdatedObjectInfo(obj.DeepCopyObject()), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return as[T](updated, err)
 }
