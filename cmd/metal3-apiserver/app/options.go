@@ -89,8 +89,8 @@ func NewOptions() *Options {
 	enforceQuotas(o.Recommended)
 	offerOwnerPermissions(o.Recommended.Admission)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
-	// The watch cache keeps all versions of the last 75 s. FirmwareSchemas are the largest objects,
-	// and hardly anybody watches them: a client that writes one all the time would use up the memory.
+	// FirmwareSchemas are the largest objects, and hardly anybody watches them. What the watch cache
+	// keeps of the other kinds, store.Budget limits.
 	o.Recommended.Etcd.WatchCacheSizes = []string{"firmwareschemas." + v1alpha1.GroupName + "#0"}
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	// The default, 443, needs privileges.

@@ -53,12 +53,13 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	stores, err := metal3.NewStores(apiserver.Scheme, store.Explained(c.generic.RESTOptionsGetter), c.Settings.Namespaces)
+	options := storeOptions(c.generic.RESTOptionsGetter)
+	stores, err := metal3.NewStores(apiserver.Scheme, options, c.Settings.Namespaces)
 	if err != nil {
 		return nil, err
 	}
 	hosts := store.NewHosts(stores.Hosts)
-	instances, err := ironicregistry.NewInstances(apiserver.Scheme, store.Explained(c.generic.RESTOptionsGetter), c.LeaderElection.ResourceNamespace)
+	instances, err := ironicregistry.NewInstances(apiserver.Scheme, options, c.LeaderElection.ResourceNamespace)
 	if err != nil {
 		return nil, err
 	}
