@@ -17,7 +17,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -35,7 +34,7 @@ var smallLimits = []string{"--max-requests-inflight=8", "--max-mutating-requests
 // TestFairness: with the flow control of the manifests, the many users of one namespace together get
 // no more of a server than the single user of another one. (Without it, each user gets the same, so
 // that the victim's requests take as long as those of the flood.) This holds in kube-apiserver and, for
-// clients that come by another way, in our server.
+// what it passes on, in our server.
 func TestFairness(t *testing.T) {
 	attack(t, "64 users of one namespace", "slow the reads of another namespace by a flood")
 	t.Parallel()
@@ -81,17 +80,37 @@ func TestFairness(t *testing.T) {
 		grant(t, ctx, ns, person{name: "user-of-" + ns, role: "edit"})
 		grantGroup(t, ctx, ns, "users-of-"+ns, "edit")
 	}
-	for _, server := range []struct {
-		name   string
-		config *rest.Config
-	}{{"kube-apiserver", kube.Config}, {"our server", own.Direct.Config}} {
-		t.Run(server.name, func(t *testing.T) { testFairness(t, ctx, server.config, logs[server.name], a, b) })
+	// Who connects to our server directly is nobody's tenant.
+	level, err := s.Core.FlowcontrolV1().PriorityLevelConfigurations().Get(ctx, "metal3-direct", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, ctx, func() string {
+		got, err := levelOf(ctx, newClient(t, own.Direct.Config, user(t, "user-of-"+a)), groupVersion+"/namespaces/"+b+"/baremetalhosts")
+		if err != nil || got != string(level.UID) {
+			return fmt.Sprintf("a direct connection: priority level %q, want %s: %v", got, level.UID, err)
+		}
+		return ""
+	})
+	for name, as := range map[string]userClients{
+		"kube-apiserver": func(t *testing.T, name string, groups ...string) *client {
+			return newClient(t, kube.Config, user(t, name, groups...))
+		},
+		"our server": func(t *testing.T, name string, groups ...string) *client {
+			return newClient(t, own.Direct.Config, issue(t, s.Kube.FrontProxyAuthority().Issue, "front-proxy-client")).
+				with("X-Remote-User", name).with("X-Remote-Group", append(groups, "system:authenticated")...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testFairness(t, ctx, as, logs[name], a, b) })
 	}
 }
 
-func testFairness(t *testing.T, ctx context.Context, server *rest.Config, log, a, b string) {
+// userClients returns the client of a user.
+type userClients func(t *testing.T, name string, groups ...string) *client
+
+func testFairness(t *testing.T, ctx context.Context, as userClients, log, a, b string) {
 	hostsOf := func(ns string) string { return groupVersion + "/namespaces/" + ns + "/baremetalhosts" }
-	victim := newClient(t, server, user(t, "user-of-"+b))
+	victim := as(t, "user-of-"+b)
 	level, err := s.Core.FlowcontrolV1().PriorityLevelConfigurations().Get(ctx, "metal3", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +130,7 @@ func testFairness(t *testing.T, ctx context.Context, server *rest.Config, log, a
 	defer stop()
 	var served atomic.Int64 // requests of the flood
 	for i := range floodUsers {
-		attacker := newClient(t, server, user(t, fmt.Sprintf("%s-%d", a, i), "users-of-"+a))
+		attacker := as(t, fmt.Sprintf("%s-%d", a, i), "users-of-"+a)
 		for range floodPerUser {
 			attackers.Go(func() {
 				for flood.Err() == nil {
@@ -232,6 +251,7 @@ func levelOf(ctx context.Context, c *client, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	request.Header = c.header.Clone()
 	response, err := c.http.Do(request)
 	if err != nil {
 		return "", err

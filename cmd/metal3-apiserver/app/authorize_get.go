@@ -42,8 +42,8 @@ func reviewGetsOfHostsOnce(config *genericapiserver.RecommendedConfig) {
 // proxiedUser is a user whom kube-apiserver's front proxy has identified.
 type proxiedUser struct{ user.Info }
 
-// frontProxyMarker marks users whom the front proxy identifies, and leaves all others to the
-// authenticator that it embeds.
+// frontProxyMarker marks users whom the front proxy identifies, and all others, whom the authenticator
+// that it embeds identifies.
 type frontProxyMarker struct {
 	frontProxy authenticator.Request
 	authenticator.Request
@@ -52,11 +52,17 @@ type frontProxyMarker struct {
 // AuthenticateRequest identifies the user of a request.
 func (m *frontProxyMarker) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := m.frontProxy.AuthenticateRequest(req)
+	if err == nil && ok {
+		marked := *response
+		marked.User = proxiedUser{response.User}
+		return &marked, true, nil
+	}
+	response, ok, err = m.Request.AuthenticateRequest(req) // it tells what is wrong
 	if err != nil || !ok {
-		return m.Request.AuthenticateRequest(req) // it tells what is wrong
+		return response, ok, err
 	}
 	marked := *response
-	marked.User = proxiedUser{response.User}
+	marked.User = directUser{response.User}
 	return &marked, true, nil
 }
 

@@ -77,6 +77,9 @@ func (o *Options) genericConfig(etcd storagebackend.Config) (*genericapiserver.R
 		return nil, err
 	}
 	reviewGetsOfHostsOnce(generic)
+	if err := reviewDirectUsersApart(generic, o.Recommended.Authorization); err != nil {
+		return nil, err
+	}
 	// A console lasts as long as somebody uses it.
 	generic.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString("console"))
 	// This also limits how long the shutdown waits for requests in progress.
