@@ -42,6 +42,7 @@ const (
 // can get, a part of n+2. So there is always something left for those who write little, without a number for each namespace.
 type Budget struct {
 	clock clock.PassiveClock
+	began time.Time
 	limit int64
 
 	mu sync.Mutex
@@ -76,12 +77,12 @@ func (w *window) advance(from, to int64) {
 
 // NewBudget returns a budget of limit bytes for all kinds and namespaces.
 func NewBudget(clock clock.PassiveClock, limit int64) *Budget {
-	b := &Budget{clock: clock, limit: limit, namespaces: map[string]*window{}}
-	b.slot = b.now()
-	return b
+	return &Budget{clock: clock, began: clock.Now(), limit: limit, namespaces: map[string]*window{}}
 }
 
-func (b *Budget) now() int64 { return b.clock.Now().UnixNano() / int64(budgetSlot) }
+// now returns the number of the slot. It counts the time that has passed, by Go's monotonic clock: after a wall clock that was ahead is
+// corrected, users would be refused until it is as late once more.
+func (b *Budget) now() int64 { return int64(b.clock.Since(b.began) / budgetSlot) }
 
 // advance makes now the current slot.
 func (b *Budget) advance() {
