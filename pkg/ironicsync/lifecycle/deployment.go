@@ -130,6 +130,10 @@ func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		isLeft := host.Status.Record.RegisteredWith == nil && host.Status.Provisioning.ID == node.UUID && node.Name == NodeName(host)
 		if isExternal || isLeft || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
 			status.Record.Deployment = deploymentFound(host, NodeOf(status))
+			if node.InstanceUUID == string(host.UID) {
+				// By the operator, with which nobody can leave spec.online out. It may have been about to switch the machine off.
+				status.Record.Deployment.KeepPower = false
+			}
 		}
 	}
 }

@@ -164,6 +164,15 @@ func TestFoundRunning(t *testing.T) {
 			prepared(f.host)
 			f.sees()
 		}, "Wait"},
+		"deployed by the Bare Metal Operator, and to be off": {func(f *found) {
+			f.host.Spec.ExternallyProvisioned = false
+			withState(metal3.StateProvisioned)(f.host)
+			f.host.Status.Provisioning.Image = metal3.Image{URL: "http://images/v1"}
+			wantsImage("http://images/v1")(f.host)
+			f.node.InstanceUUID = string(f.host.UID)
+			f.sees()
+			f.registers()
+		}, "soft-power-off"},
 		"its power is cut":       {func(f *found) { f.sees(); f.arrives(); CutPower(f.host, f.node, now.Add(-time.Minute)); f.sees() }, "power-off"},
 		"and the button pressed": {func(f *found) { f.sees(); f.arrives(); CutPower(f.host, f.node, now); f.sees(off); f.sees(on) }, "soft-power-off"},
 		"that was refused": {func(f *found) {
