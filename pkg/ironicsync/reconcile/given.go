@@ -42,14 +42,15 @@ func newGivenHardware(store HardwareStore, requeue func(types.NamespacedName)) *
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: store.List, WatchFuncWithContext: store.Watch,
 	}, &metal3.HardwareData{}, 0, nil)
-	changed := func(obj any) {
-		if data, ok := obj.(*digestedHardware); ok {
+	changed := func(old, obj any) {
+		data, ok := obj.(*digestedHardware)
+		if before, had := old.(*digestedHardware); ok && !(had && before.digest == data.digest) { // else it has other labels or so
 			requeue(kinds.KeyOf(data))
 		}
 	}
 	// Neither fails before the informer runs.
 	_ = informer.SetTransform(withDigestOnly)
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { changed(nil, obj) }, UpdateFunc: changed})
 	return &givenHardware{store, informer}
 }
 
