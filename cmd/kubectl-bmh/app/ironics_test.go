@@ -57,7 +57,7 @@ func TestNoIronics(t *testing.T) {
 		says string
 	}{
 		"there are none":    {nil, exitOK, "all hosts are in the Ironic of the server's flags"},
-		"an older server":   {apierrors.NewNotFound(resource, ""), exitError, "the server has no ironicinstances: it is too old"},
+		"an older server":   {apierrors.NewNotFound(resource, ""), exitError, "the server does not serve ironicinstances: it is too old"},
 		"without the right": {apierrors.NewForbidden(resource, "", nil), exitError, "metal3-ironics-editor"},
 	} {
 		c := newCluster()

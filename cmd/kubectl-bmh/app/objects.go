@@ -22,7 +22,7 @@ func (c *clients) listIronicObjects(ctx context.Context, resource schema.GroupVe
 	defer cancel()
 	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the server has no %s: it is too old, or the APIService %s.%s is missing", resource.Resource, ironic.SchemeGroupVersion.Version, ironic.GroupName)
+		return nil, fmt.Errorf("the server does not serve %s: it is too old, or the APIService %s.%s is missing", resource.Resource, ironic.SchemeGroupVersion.Version, ironic.GroupName)
 	}
 	return list, err
 }
