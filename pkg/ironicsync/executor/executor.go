@@ -164,6 +164,7 @@ func New(deps Deps) *Executor {
 		lifecycle.ForgetReboots:       states.recording(lifecycle.ForgetGoneReboots),
 		lifecycle.ForgetFailures:      states.recording(lifecycle.ClearFailures),
 		lifecycle.ForgetRequest:       states.recording(forgetRequest),
+		lifecycle.ForgetLost:          states.forgetLost,
 		lifecycle.Detach:              states.recording(lifecycle.MarkDetached),
 		lifecycle.Attach:              states.recording(lifecycle.MarkAttached),
 		lifecycle.Report:              registrations.reportUnlessSecretExists,

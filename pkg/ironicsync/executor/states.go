@@ -104,6 +104,11 @@ func (s *states) hold(ctx context.Context, task Task) (Outcome, error) {
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetHold(h, step) })
 }
 
+// forgetLost forgets a request that counts as lost.
+func (s *states) forgetLost(ctx context.Context, task Task) (Outcome, error) {
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.ForgetLostRequest(h, task.Step) })
+}
+
 // noteResemblance records what the machine has in common with another host's.
 func (s *states) noteResemblance(ctx context.Context, task Task) (Outcome, error) {
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetResemblance(h, task.Step.Message) })

@@ -23,6 +23,9 @@ import (
 //   - nothing is deployed that a former request could end or overwrite;
 //   - a deployment that nobody wants any more, and that begins late, is known as the host's and undone.
 //
+// A request counts as lost when the replica that leads has itself known of it for metal3.AskedLimit: the clocks of two replicas may
+// differ, so no time is compared with one that another has recorded.
+//
 // Nothing waits for a clean that leads the node out of the state manageable: Ironic refuses a clean that comes after that.
 
 // askedPrecision is how long before its last repetition a recorded request may count from, because not each repetition is written.
@@ -103,16 +106,19 @@ func OnlyAsked(before, host *metal3.BareMetalHost) bool {
 
 // observeAsked notes what has become of a request: once the node's state has changed, the only one was carried out. If
 // it was sent several times, the others may still be.
-func observeAsked(status *metal3.BareMetalHostStatus, now time.Time) {
+func observeAsked(status *metal3.BareMetalHostStatus) {
 	asked, node := status.Record.Asked, NodeOf(status)
 	if asked == nil {
 		return
 	}
 	carriedOut := string(node.ProvisionState) != asked.ProvisionState || hasStateChanged(asked.StateChangedAt, node)
+	if asked.Target == string(ironic.TargetActive) {
+		carriedOut = carriedOut && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState)) // else it was made manageable
+	}
 	if carriedOut && asked.Target == string(ironic.TargetActive) && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
 		status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
 	}
-	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 || now.Sub(asked.At.Time) > metal3.AskedLimit {
+	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 {
 		status.Record.Asked = nil
 	}
 }
@@ -124,16 +130,65 @@ func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Du
 	if asked == nil || asked.NodeUUID != s.node.UUID || s.AskedInVain && asked.Times <= 1 { // only the last of several was refused
 		return 0, false
 	}
-	left = metal3.AskedLimit
-	if !s.ObservedAt.IsZero() {
-		left = asked.At.Add(metal3.AskedLimit).Sub(s.ObservedAt)
-	}
 	for _, target := range targets {
 		if asked.Target == string(target) {
+			left = metal3.AskedLimit - s.AskedKnownFor
 			return max(left, time.Second), left > 0
 		}
 	}
 	return 0, false
+}
+
+// deploymentMayStillCome reports whether Ironic may still carry out a request for a deployment, and how long that is to be waited for.
+// Such a request has the config drive of its attempt with it, but deploys the image that the node names when it is carried out.
+func (s Situation) deploymentMayStillCome() (left time.Duration, may bool) {
+	return s.mayStillCome(ironic.TargetActive)
+}
+
+// untilLost returns after what time the next of the recorded requests counts as lost; 0 if there is none.
+func (s Situation) untilLost() (left time.Duration) {
+	record := &s.Host.Status.Record
+	if record.Asked != nil {
+		left = max(metal3.AskedLimit-s.AskedKnownFor, time.Second)
+	}
+	if power := max(metal3.AskedLimit-s.AskedPowerKnownFor, time.Second); record.AskedPower != nil && (left == 0 || power < left) {
+		left = power
+	}
+	return left
+}
+
+// nextOfLost forgets a request that counts as lost. The second result is false if there is none.
+func nextOfLost(s Situation) (Step, bool) {
+	record := &s.Host.Status.Record
+	switch {
+	case record.Asked != nil && s.AskedKnownFor >= metal3.AskedLimit:
+		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(record.Asked.Target)}, true
+	case record.AskedPower != nil && s.AskedPowerKnownFor >= metal3.AskedLimit:
+		return Step{Do: ForgetLost, Power: ironic.PowerTarget(record.AskedPower.Target)}, true
+	}
+	return Step{}, false
+}
+
+// nextOfAnswered forgets a request of which this process knows that it does not come later, when nothing else is to be done. The second
+// result is false if there is none.
+func nextOfAnswered(s Situation) (Step, bool) {
+	record := &s.Host.Status.Record
+	switch {
+	case record.Asked != nil && s.AskedInVain && record.Asked.Times <= 1:
+		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(record.Asked.Target)}, true
+	case record.AskedPower != nil && s.PowerAnswered && record.AskedPower.Times <= 1:
+		return Step{Do: ForgetLost, Power: ironic.PowerTarget(record.AskedPower.Target)}, true
+	}
+	return Step{}, false
+}
+
+// ForgetLostRequest removes the request from a host's record that a step ForgetLost is about.
+func ForgetLostRequest(host *metal3.BareMetalHost, step Step) {
+	if step.Target != "" {
+		host.Status.Record.Asked = nil
+	} else {
+		host.Status.Record.AskedPower = nil
+	}
 }
 
 // isLateDeployment reports whether a deployment of this host's has begun after the host had become available, because

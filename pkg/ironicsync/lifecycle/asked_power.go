@@ -63,13 +63,13 @@ func IsPowerAsked(host *metal3.BareMetalHost, step Step) bool {
 
 // observeAskedPower notes what has become of a request: once the machine is off, the only one was carried out. If it
 // was sent several times, the others may still be.
-func observeAskedPower(status *metal3.BareMetalHostStatus, now time.Time) {
+func observeAskedPower(status *metal3.BareMetalHostStatus) {
 	asked, node := status.Record.AskedPower, NodeOf(status)
 	if asked == nil {
 		return
 	}
 	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
-	if asked.NodeUUID != node.UUID || carriedOut || now.Sub(asked.At.Time) > metal3.AskedLimit {
+	if asked.NodeUUID != node.UUID || carriedOut {
 		status.Record.AskedPower = nil
 	}
 }
@@ -81,9 +81,6 @@ func (s Situation) powerOffMayStillCome() (left time.Duration, may bool) {
 	if asked == nil || asked.NodeUUID != s.node.UUID || s.PowerAnswered && asked.Times <= 1 { // only the last of several was
 		return 0, false
 	}
-	left = metal3.AskedLimit
-	if !s.ObservedAt.IsZero() {
-		left = asked.At.Add(metal3.AskedLimit).Sub(s.ObservedAt)
-	}
+	left = metal3.AskedLimit - s.AskedPowerKnownFor
 	return max(left, time.Second), left > 0
 }

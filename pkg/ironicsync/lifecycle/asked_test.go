@@ -10,6 +10,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestWaitForLateRequestIsTold: who waits for a deployment to begin sees why it does not, and until when.
@@ -26,6 +27,47 @@ func TestWaitForLateRequestIsTold(t *testing.T) {
 	}
 }
 
+// TestLostRequests: a request counts as lost when this process has known it for metal3.AskedLimit, whatever the clock of the process was
+// that has sent it, and even if the host is paused. One that was refused or answered is forgotten when there is nothing else to do.
+func TestLostRequests(t *testing.T) {
+	const most = metal3.AskedLimit - time.Second
+	for name, test := range map[string]struct {
+		host      func(*metal3.BareMetalHost)
+		situation func(*Situation)
+		want      string
+	}{
+		"just asked":        {want: "Wait:4m0s"},
+		"known for a while": {situation: func(s *Situation) { s.AskedKnownFor = most }, want: "Wait:1s"},
+		"lost":              {situation: func(s *Situation) { s.AskedKnownFor = metal3.AskedLimit }, want: "ForgetLost:deleted"},
+		"lost, and paused": {host: func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		}, situation: func(s *Situation) { s.AskedKnownFor = metal3.AskedLimit }, want: "ForgetLost:deleted"},
+		"by a clock that was behind":    {host: func(h *metal3.BareMetalHost) { h.Status.Record.Asked.At = metav1.NewTime(now.Add(-time.Hour)) }, want: "Wait:4m0s"},
+		"by a clock that was ahead":     {host: func(h *metal3.BareMetalHost) { h.Status.Record.Asked.At = metav1.NewTime(now.Add(time.Hour)) }, want: "Wait:4m0s"},
+		"refused":                       {situation: func(s *Situation) { s.AskedInVain = true }, want: "ForgetLost:deleted"},
+		"refused, and not the only one": {host: func(h *metal3.BareMetalHost) { h.Status.Record.Asked.Times = 2 }, situation: func(s *Situation) { s.AskedInVain = true }, want: "Wait:4m0s"},
+		"a power-off":                   {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedKnownFor, s.AskedPowerKnownFor = time.Second, most }, want: "Wait:1s"},
+		"a power-off that is lost":      {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedPowerKnownFor = metal3.AskedLimit }, want: "ForgetLost:power off"},
+		"a power-off that was answered": {host: func(h *metal3.BareMetalHost) { askedPower(ironic.TargetPowerOff, 1)(h); h.Status.Record.Asked = nil }, situation: func(s *Situation) { s.PowerAnswered = true }, want: "ForgetLost:power off"},
+		"the wait for it is not the next": {host: func(h *metal3.BareMetalHost) {
+			h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: now}, []string{"another"}
+		}, want: "Wait:4m0s"},
+	} {
+		host := newHost(provisionedHost...)
+		asked(ironic.TargetDeleted, ironic.Active)(host)
+		if test.host != nil {
+			test.host(host)
+		}
+		s := planned(host, nodeIn(ironic.Active))
+		if test.situation != nil {
+			test.situation(&s.Situation)
+		}
+		if step := nextOf(s); step.String() != test.want {
+			t.Errorf("%s: %s, want %s", name, step, test.want)
+		}
+	}
+}
+
 // TestAsked: for how long a request counts as one that may still be carried out.
 func TestAsked(t *testing.T) {
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
@@ -36,17 +78,16 @@ func TestAsked(t *testing.T) {
 		at   time.Duration
 		want int // times
 	}{
-		"nothing is seen of it":          {want: 1},
-		"minutes later":                  {at: 3 * time.Minute, want: 1},
-		"long ago":                       {at: metal3.AskedLimit + time.Second, want: 0},
-		"carried out":                    {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
-		"lost, and created again":        {then: func(h *metal3.BareMetalHost) { h.Status, _ = Observe(h, Observation{}, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Enroll, &again }, want: 2},
-		"another node":                   {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
-		"asked again":                    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, want: 2},
-		"asked again after a refusal":    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, again) }, want: 1},
-		"asked three times":              {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again); Ask(h, undeploy, false, again) }, want: 2},
-		"asked again, one carried out":   {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 2},
-		"asked again, and that long ago": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, at: metal3.AskedLimit + time.Minute, want: 0},
+		"nothing is seen of it":        {want: 1},
+		"minutes later":                {at: 3 * time.Minute, want: 1},
+		"long ago, by this clock":      {at: metal3.AskedLimit + time.Second, want: 1},
+		"carried out":                  {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
+		"lost, and created again":      {then: func(h *metal3.BareMetalHost) { h.Status, _ = Observe(h, Observation{}, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Enroll, &again }, want: 2},
+		"another node":                 {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
+		"asked again":                  {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, want: 2},
+		"asked again after a refusal":  {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, again) }, want: 1},
+		"asked three times":            {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again); Ask(h, undeploy, false, again) }, want: 2},
+		"asked again, one carried out": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 2},
 	} {
 		host, node := provisionedBy()
 		host = observed(host, node)

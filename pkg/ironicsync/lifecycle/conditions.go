@@ -337,6 +337,8 @@ func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, ask
 		return "nothing is deployed"
 	case state == metal3.StateProvisioning && nodeState == ironic.Active && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
 		return "the image is not written again"
+	case state == metal3.StateAvailable && nodeState == ironic.Available && asked == ironic.TargetActive:
+		return "nothing else is deployed, nor is the host let go,"
 	case state == metal3.StatePreparing && nodeState == ironic.Manageable && asked == ironic.TargetClean:
 		return "no clean is asked for again"
 	case state.RunsSomething() && nodeState == ironic.Active && asked == ironic.TargetService:

@@ -13,7 +13,7 @@ import (
 // asksIronic reports whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, ForgetReboots, EndServicing:
+	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, ForgetReboots, ForgetLost, EndServicing:
 		return false
 	}
 	return true
@@ -24,7 +24,7 @@ func (s Step) asksIronic() bool {
 func (s Step) Interrupts() bool {
 	switch s.Do {
 	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, RecordGivenHardware, ClearRebootRequest, ForgetReboots, ForgetFailures,
-		ForgetRequest, EndServicing, FindNode, CreateNode, Register, SetCleaning, ClearMaintenance, DeleteNode, Detach, Attach, ChangeIronic, Release:
+		ForgetRequest, ForgetLost, EndServicing, FindNode, CreateNode, Register, SetCleaning, ClearMaintenance, DeleteNode, Detach, Attach, ChangeIronic, Release:
 		return false
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

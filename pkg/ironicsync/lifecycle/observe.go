@@ -171,8 +171,8 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	settings.Observe(status, before, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, recorded)
-	observeAsked(status, now)
-	observeAskedPower(status, now)
+	observeAsked(status)
+	observeAskedPower(status)
 	observePowerCut(status, host, now)
 	observeDeployment(status, host, node)
 	observeGone(status, host, before, node, now)

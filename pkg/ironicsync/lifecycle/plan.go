@@ -68,6 +68,8 @@ const (
 	ForgetFailures Action = "ForgetFailures"
 	// ForgetRequest ends the error of a request that kept failing and is not to be made any more.
 	ForgetRequest Action = "ForgetRequest"
+	// ForgetLost forgets the request for Step.Target or Step.Power that has got no answer and counts as lost.
+	ForgetLost Action = "ForgetLost"
 	// DeleteNode removes the node from Ironic.
 	DeleteNode Action = "DeleteNode"
 	// Detach records that the host is no longer in Ironic.
@@ -204,6 +206,8 @@ type Situation struct {
 	// PowerAnswered is set if the request that status.record.askedPower is about was accepted, refused or never sent: it does
 	// not come later.
 	PowerAnswered bool
+	// AskedKnownFor and AskedPowerKnownFor are for how long this process has seen what status.record.asked and askedPower are.
+	AskedKnownFor, AskedPowerKnownFor time.Duration
 	// PowerCutKnownFor is for how long this process has seen what status.record.powerCut is.
 	PowerCutKnownFor time.Duration
 	// AnotherIronic is set if Ironic has no node of the host, nor of any other host that was registered in it, but nodes of
@@ -240,11 +244,21 @@ type Situation struct {
 //	transfer.go       moves to another Ironic
 func Next(s Situation) Step {
 	s.node = NodeOf(&s.Host.Status)
+	if step, lost := nextOfLost(s); lost {
+		return step
+	}
 	step := plan(s)
 	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
 		step = Step{Do: ForgetRequest}
 	}
-	return guarded(s, step)
+	step = guarded(s, step)
+	if forget, answered := nextOfAnswered(s); answered && step.Do == Wait && step.After == 0 {
+		return forget
+	}
+	if left := s.untilLost(); step.Do == Wait && left > 0 && (step.After == 0 || left < step.After) {
+		step.After = left
+	}
+	return step
 }
 
 // isRequestForgotten reports whether the host shows that a request keeps failing although nothing is to be requested: it
@@ -272,7 +286,9 @@ func MustObserve(s Situation, step Step) bool {
 }
 
 // NeedsNoNode reports whether a step only writes the host, so that it does not wait for Ironic.
-func NeedsNoNode(step Step) bool { return step.Do == Begin || step.Do == Report }
+func NeedsNoNode(step Step) bool {
+	return step.Do == Begin || step.Do == Report || step.Do == ForgetLost
+}
 
 func plan(s Situation) Step {
 	host := s.Host

@@ -156,9 +156,11 @@ func mustUndeploy(host *metal3.BareMetalHost, node *Node) bool {
 	case metal3.StateProvisioned:
 		return deploy.Deployed(host)
 	case metal3.StateProvisioning:
-		return isUnderWay(history.Provision) && !isBeforeDeployment(host, node)
+		return isUnderWay(history.Provision) && !isBeforeDeployment(host, node) || node != nil && isLateDeployment(host, node)
 	case metal3.StateDeprovisioning:
 		return isUnderWay(history.Deprovision)
+	case metal3.StateAvailable, metal3.StateReady, metal3.StatePreparing:
+		return node != nil && isLateDeployment(host, node)
 	}
 	return false
 }
@@ -202,7 +204,10 @@ func unseenSecret(s Situation) string {
 
 // nextOfDeletedDeprovisioning is for a host that is being undeployed because of its deletion.
 func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
+	left, mayBegin := s.deploymentMayStillCome()
 	switch node := s.node; {
+	case node.ProvisionState == ironic.Available && mayBegin:
+		return Step{Do: Wait, After: left}
 	case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
 		return setState(metal3.StatePoweringOffBeforeDelete)
 	case mustRegister(s):
@@ -215,7 +220,10 @@ func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
 
 // nextOfDeletedIdle is for a host on whose node there is nothing to be undeployed.
 func nextOfDeletedIdle(s Situation) Step {
+	left, mayBegin := s.deploymentMayStillCome()
 	switch node := s.node; {
+	case node.ProvisionState == ironic.Available && mayBegin:
+		return Step{Do: Wait, After: left} // it would run, with its user data, on a machine that nobody knows of
 	case node.ProvisionState.IsHeld(), node.ProvisionState == ironic.InspectWait, node.ProvisionState == ironic.CleanWait, node.ProvisionState == ironic.ServiceWait:
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():

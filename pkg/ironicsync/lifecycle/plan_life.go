@@ -173,6 +173,9 @@ func nextOfAvailable(s Situation) Step {
 	case settingsDiffer(host), s.SettingsUnread != "", settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
+		if left, may := s.deploymentMayStillCome(); may {
+			return Step{Do: Wait, After: left} // it is undone, and does not give this attempt the config drive of the former one
+		}
 		if s.Hold > 0 && ErrorType(&host.Status) == metal3.ProvisioningError {
 			return nextUntilProvisioning(s)
 		}

@@ -25,6 +25,8 @@ func (s Step) String() string {
 		return "Begin=" + string(s.State)
 	case s.Do == Report:
 		return "Report:" + s.Reason
+	case s.Do == ForgetLost:
+		return "ForgetLost:" + string(s.Target) + string(s.Power)
 	case s.After != 0:
 		return string(s.Do) + ":" + s.After.String()
 	}

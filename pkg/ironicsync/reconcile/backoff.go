@@ -91,9 +91,10 @@ type backoff struct {
 	// powerAnswered is what status.record.askedPower was when Ironic answered the request, or it was not sent; nil if neither
 	// has happened.
 	powerAnswered *metal3.AskedPower
-	// powerCut is what status.record.powerCut was when it was last seen, and powerCutSince since when it has been that.
-	powerCut      *metal3.PowerCut
-	powerCutSince time.Time
+	// asked, askedPower and powerCut are since when these parts of status.record have been what they are.
+	asked      seenSince[metal3.AskedChange]
+	askedPower seenSince[metal3.AskedPower]
+	powerCut   seenSince[metal3.PowerCut]
 	// heldTries is how many requests were sent for the host since it was held, or since nothing failed any more.
 	heldTries int
 }
@@ -150,13 +151,19 @@ func (b *backoff) pollWait(step lifecycle.Step, now time.Time) time.Duration {
 	return max(stepPause-now.Sub(b.acceptedAt), 0)
 }
 
-// powerCutKnownFor returns for how long a power cut has been seen. The time at which it was requested is by the clock of another
+// seenSince is since when this process has seen something of a record as it is. The time in the record may be by the clock of another
 // replica.
-func (b *backoff) powerCutKnownFor(cut *metal3.PowerCut, now time.Time) time.Duration {
-	if cut == nil || !equality.Semantic.DeepEqual(cut, b.powerCut) {
-		b.powerCut, b.powerCutSince = cut, now
+type seenSince[T any] struct {
+	what  *T
+	since time.Time
+}
+
+// knownFor returns for how long what has been seen as it is; 0 if it is nil.
+func (s *seenSince[T]) knownFor(what *T, now time.Time) time.Duration {
+	if what == nil || !equality.Semantic.DeepEqual(what, s.what) {
+		s.what, s.since = what, now
 	}
-	return now.Sub(b.powerCutSince)
+	return now.Sub(s.since)
 }
 
 // refused says that Ironic has refused a step, or that its requests keep failing, which the host is

@@ -5,6 +5,7 @@ package reconcile_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,6 +75,16 @@ func (w *world) imageWrites(key types.NamespacedName) (times int, last bool) {
 		}
 	}
 	return times, len(writes) > 0 && writes[len(writes)-1].Image != ""
+}
+
+// imagesOn returns the images that were written to the disk of a node, in this order.
+func (w *world) imagesOn(node string) (images []string) {
+	for _, write := range w.sim.Sim.DiskWrites(node) {
+		if write.Image != "" {
+			images = append(images, write.Image)
+		}
+	}
+	return images
 }
 
 // another begins another process, after the present one was killed with its requests under way.
@@ -153,6 +164,44 @@ func TestLateDeployment(t *testing.T) {
 			t.Errorf("the node is %s, the host %s", node.ProvisionState, w.hostOf(key).Status.Provisioning.State)
 		}
 	})
+}
+
+// TestLateDeploymentOfEarlierAttempt: the image was replaced before Ironic begins to write the former one. The request for that
+// has the former one's config drive with it, which must not become the new image's.
+func TestLateDeploymentOfEarlierAttempt(t *testing.T) {
+	const another = "http://images.example.org/another.img"
+	underEachLeader(t, false, func(t *testing.T, w *world, key types.NamespacedName, meanwhile func(w *world)) {
+		w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
+		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Image = &metal3.Image{URL: another, Checksum: "def"} })
+		meanwhile(w)
+		w.after(15*time.Minute, "provisioned", w.is(key, metal3.StateProvisioned))
+		time.Sleep(10 * time.Minute)
+		images := w.imagesOn(w.hostOf(key).Status.Provisioning.ID)
+		if !w.is(key, metal3.StateProvisioned)() || !slices.Equal(images, []string{imageURL, another}) {
+			t.Errorf("%q were written; the host is %s", images, w.hostOf(key).Status.Provisioning.State)
+		}
+	})
+}
+
+// TestLateDeploymentOfDeletedHost: a host whose deployment may still begin stays until that is known, so that no machine is left
+// running what nobody knows of.
+func TestLateDeploymentOfDeletedHost(t *testing.T) {
+	for name, cancelled := range map[string]bool{"provisioning": false, "available again": true} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
+				w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
+				if cancelled {
+					w.edit(key, noImage)
+					w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
+				}
+				w.edit(key, func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+				w.after(15*time.Minute, "deleted", func() bool { return w.hostOf(key) == nil })
+				if w.sim.Count("deleted") == 0 {
+					t.Error("the deployment that has begun late was not undone")
+				}
+			})
+		})
+	}
 }
 
 // TestLateRebuild: a rebuild is asked for once, however late it begins: a second one would write over what the machine

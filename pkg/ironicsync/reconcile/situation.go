@@ -81,7 +81,9 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		now := c.clock.Now()
 		s.Hold, retryNow = b.hold(host, versions, now)
 		s.RegistrationTried = b.hasTriedRegistration(now)
-		s.PowerCutKnownFor = b.powerCutKnownFor(host.Status.Record.PowerCut, now)
+		record := &host.Status.Record
+		s.AskedKnownFor, s.AskedPowerKnownFor = b.asked.knownFor(record.Asked, now), b.askedPower.knownFor(record.AskedPower, now)
+		s.PowerCutKnownFor = b.powerCut.knownFor(record.PowerCut, now)
 	})
 	return s, retryNow
 }
