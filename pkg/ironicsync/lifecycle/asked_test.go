@@ -113,3 +113,30 @@ func TestAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestDeploymentMayStillCome: nothing else is deployed, and no host is let go, while a request for a deployment may be carried out.
+func TestDeploymentMayStillCome(t *testing.T) {
+	another := wantsImage("http://images/b")
+	for name, test := range map[string]struct {
+		host  hostOption
+		known time.Duration
+		want  string
+	}{
+		"another image":                 {host: another, want: "Wait:4m0s"},
+		"another image, and it is lost": {host: another, known: metal3.AskedLimit, want: "ForgetLost:active"},
+		"deleted":                       {host: deleted, want: "Wait:4m0s"},
+		"deleted, and it is lost":       {host: deleted, known: metal3.AskedLimit, want: "ForgetLost:active"},
+	} {
+		host := newHost(withState(metal3.StateAvailable), prepared, withPower(true), test.host)
+		asked(ironic.TargetActive, ironic.Available)(host)
+		s := planned(host, nodeIn(ironic.Available))
+		s.AskedKnownFor = test.known
+		if step := nextOf(s); step.String() != test.want {
+			t.Errorf("%s: %s, want %s", name, step, test.want)
+		}
+		host.Status.Record.Asked = nil
+		if step := nextOf(planned(host, nodeIn(ironic.Available))); step.Do != SetState {
+			t.Errorf("%s: %s, if nothing was asked for", name, step)
+		}
+	}
+}
