@@ -29,10 +29,14 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	note, isNoted := func(*metal3.BareMetalHost) bool { return false }, func(*metal3.BareMetalHost) bool { return true }
 	switch {
 	case lifecycle.MustAskPower(step):
-		note = func(h *metal3.BareMetalHost) bool { return lifecycle.AskPower(h, step, task.PowerAnswered, now) }
+		note = func(h *metal3.BareMetalHost) bool {
+			return lifecycle.AskPower(h, step, task.PowerAnswered, task.AskedPowerKnownFor, now)
+		}
 		isNoted = func(h *metal3.BareMetalHost) bool { return lifecycle.IsPowerAsked(h, step) }
 	case lifecycle.MustAsk(step):
-		note = func(h *metal3.BareMetalHost) bool { return lifecycle.Ask(h, step, task.AskedInVain, now) }
+		note = func(h *metal3.BareMetalHost) bool {
+			return lifecycle.Ask(h, step, task.AskedInVain, task.AskedKnownFor, now)
+		}
 		isNoted = func(h *metal3.BareMetalHost) bool { return lifecycle.IsAsked(h, step) }
 	}
 	planned := task.Host

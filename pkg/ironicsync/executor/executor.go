@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -100,6 +101,8 @@ type Task struct {
 	AskedInVain bool
 	// PowerAnswered is set if the request that Host.Status.Record.AskedPower is about was accepted, refused or never sent.
 	PowerAnswered bool
+	// AskedKnownFor and AskedPowerKnownFor are for how long this process has known of these requests.
+	AskedKnownFor, AskedPowerKnownFor time.Duration
 	// Failures is how many steps for the host have failed in a row, for reasons that are not the host's.
 	Failures int
 

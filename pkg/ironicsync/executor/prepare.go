@@ -32,7 +32,7 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 	}
 	host, err := c.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestPreparation(h, clean, c.clock.Now())
-		lifecycle.Ask(h, task.Step, task.AskedInVain, c.clock.Now())
+		lifecycle.Ask(h, task.Step, task.AskedInVain, task.AskedKnownFor, c.clock.Now())
 	})
 	if err != nil {
 		return Outcome{}, err

@@ -46,7 +46,7 @@ func (s *services) service(ctx context.Context, task Task) (Outcome, error) {
 	}
 	host, err := s.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestService(h, task.Step.Clean, s.clock.Now())
-		lifecycle.Ask(h, task.Step, task.AskedInVain, s.clock.Now())
+		lifecycle.Ask(h, task.Step, task.AskedInVain, task.AskedKnownFor, s.clock.Now())
 	})
 	if err != nil {
 		return Outcome{}, err

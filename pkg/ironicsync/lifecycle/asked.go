@@ -55,8 +55,9 @@ func MustAsk(step Step) bool {
 }
 
 // Ask records that the request of a step is about to be sent. It returns false if what is recorded says so already, and
-// nothing is to be written. refused reports whether the recorded request was not carried out, as this process has seen.
-func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (changed bool) {
+// nothing is to be written. refused reports whether the recorded request was not carried out, as this process has seen, and knownFor for
+// how long it has known of it.
+func Ask(host *metal3.BareMetalHost, step Step, refused bool, knownFor time.Duration, now time.Time) (changed bool) {
 	target, _ := targetOf(step)
 	node := NodeOf(&host.Status)
 	if node == nil {
@@ -73,7 +74,7 @@ func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (ch
 		}
 		same := *before
 		same.At = asked.At
-		if equality.Semantic.DeepEqual(same, asked) && now.Sub(before.At.Time) < askedPrecision {
+		if equality.Semantic.DeepEqual(same, asked) && knownFor < askedPrecision {
 			return false
 		}
 	}

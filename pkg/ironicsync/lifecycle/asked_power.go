@@ -21,17 +21,18 @@ func interrupts(target ironic.PowerTarget) bool { return target != ironic.Target
 func MustAskPower(step Step) bool { return step.Do == SwitchPower && interrupts(step.Power) }
 
 // AskPower records that the request of a step is about to be sent. It returns false if what is recorded says so already,
-// and nothing is to be written. answered reports whether the recorded request got an answer, as this process has seen.
-func AskPower(host *metal3.BareMetalHost, step Step, answered bool, now time.Time) (changed bool) {
+// and nothing is to be written. answered reports whether the recorded request got an answer, as this process has seen, and knownFor for
+// how long it has known of it.
+func AskPower(host *metal3.BareMetalHost, step Step, answered bool, knownFor time.Duration, now time.Time) (changed bool) {
 	node := NodeOf(&host.Status)
 	if node == nil {
 		return false // it was lost meanwhile, and the request fails
 	}
 	noted := noteRebootOfKept(host, step.Power)
-	return askPower(host, node.UUID, step.Power, answered, now) || noted
+	return askPower(host, node.UUID, step.Power, answered, knownFor, now) || noted
 }
 
-func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTarget, answered bool, now time.Time) (changed bool) {
+func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTarget, answered bool, knownFor time.Duration, now time.Time) (changed bool) {
 	asked := metal3.AskedPower{NodeUUID: nodeUUID, Target: string(target), At: WholeSeconds(now), Times: 1}
 	if before := host.Status.Record.AskedPower; before != nil && before.NodeUUID == nodeUUID {
 		asked.Times = min(before.Times+1, severalTimes) // the earlier ones may still be carried out
@@ -40,7 +41,7 @@ func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTa
 		}
 		same := *before
 		same.At = asked.At
-		if same == asked && now.Sub(before.At.Time) < askedPrecision {
+		if same == asked && knownFor < askedPrecision {
 			return false
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func TestWaitForLateRequestIsTold(t *testing.T) {
 	host, node := provisionedBy()
 	host = observed(host, node)
-	Ask(host, provision(ironic.TargetDeleted, metal3.ProvisioningError), false, now)
+	Ask(host, provision(ironic.TargetDeleted, metal3.ProvisioningError), false, askedPrecision, now)
 	host.Status.Record.Asked.Times = 2
 	host.Status.Provisioning.State, host.Status.Ironic.ProvisionState = metal3.StateProvisioning, string(ironic.Available)
 	Render(host, now.Add(time.Minute))
@@ -78,24 +78,32 @@ func TestAsked(t *testing.T) {
 		at   time.Duration
 		want int // times
 	}{
-		"nothing is seen of it":        {want: 1},
-		"minutes later":                {at: 3 * time.Minute, want: 1},
-		"long ago, by this clock":      {at: metal3.AskedLimit + time.Second, want: 1},
-		"carried out":                  {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
-		"lost, and created again":      {then: func(h *metal3.BareMetalHost) { h.Status, _ = Observe(h, Observation{}, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Enroll, &again }, want: 2},
-		"another node":                 {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
-		"asked again":                  {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, want: 2},
-		"asked again after a refusal":  {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, again) }, want: 1},
-		"asked three times":            {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again); Ask(h, undeploy, false, again) }, want: 2},
-		"asked again, one carried out": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 2},
+		"nothing is seen of it":       {want: 1},
+		"minutes later":               {at: 3 * time.Minute, want: 1},
+		"long ago, by this clock":     {at: metal3.AskedLimit + time.Second, want: 1},
+		"carried out":                 {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
+		"lost, and created again":     {then: func(h *metal3.BareMetalHost) { h.Status, _ = Observe(h, Observation{}, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Enroll, &again }, want: 2},
+		"another node":                {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
+		"asked again":                 {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, askedPrecision, again) }, want: 2},
+		"asked again after a refusal": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, askedPrecision, again) }, want: 1},
+		"asked three times": {then: func(h *metal3.BareMetalHost) {
+			Ask(h, undeploy, false, askedPrecision, again)
+			Ask(h, undeploy, false, askedPrecision, again)
+		}, want: 2},
+		"asked again, one carried out": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, askedPrecision, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 2},
 	} {
 		host, node := provisionedBy()
 		host = observed(host, node)
-		if !Ask(host, undeploy, false, now) {
+		if !Ask(host, undeploy, false, askedPrecision, now) {
 			t.Fatal("not recorded")
 		}
-		if Ask(host.DeepCopy(), undeploy, true, now.Add(50*time.Second)) {
+		if Ask(host.DeepCopy(), undeploy, true, 50*time.Second, now.Add(50*time.Second)) {
 			t.Error("the same is written again, 50 s after it was refused")
+		}
+		ahead := host.DeepCopy()
+		ahead.Status.Record.Asked.At = metav1.NewTime(now.Add(time.Hour))
+		if !Ask(ahead, undeploy, true, askedPrecision, now) {
+			t.Error("a repetition is not recorded because a clock was ahead")
 		}
 		if test.then != nil {
 			test.then(host)

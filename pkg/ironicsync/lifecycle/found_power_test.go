@@ -221,7 +221,7 @@ func (f *found) asks(want string) {
 	switch step.Do {
 	case SwitchPower:
 		if MustAskPower(step) {
-			AskPower(f.host, step, false, now)
+			AskPower(f.host, step, false, askedPrecision, now)
 		}
 		if step.Power == ironic.TargetPowerOn {
 			f.node.PowerState = ironic.PowerOn
@@ -272,7 +272,7 @@ func TestKeptIsRebooted(t *testing.T) {
 		},
 		"called off before it was off": func(f *found) {
 			f.annotate(key, "")
-			AskPower(f.host, f.arrives(), false, now)
+			AskPower(f.host, f.arrives(), false, askedPrecision, now)
 			f.removes(key)
 			f.asks("Wait:4m0s") // it may still come
 			f.sees(off)

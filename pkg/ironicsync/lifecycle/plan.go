@@ -68,7 +68,8 @@ const (
 	ForgetFailures Action = "ForgetFailures"
 	// ForgetRequest ends the error of a request that kept failing and is not to be made any more.
 	ForgetRequest Action = "ForgetRequest"
-	// ForgetLost forgets the request for Step.Target or Step.Power that has got no answer and counts as lost.
+	// ForgetLost forgets the request for Step.Target or Step.Power that has got no answer and counts as lost: the node, which has
+	// just been read, shows nothing of it.
 	ForgetLost Action = "ForgetLost"
 	// DeleteNode removes the node from Ironic.
 	DeleteNode Action = "DeleteNode"
@@ -286,9 +287,7 @@ func MustObserve(s Situation, step Step) bool {
 }
 
 // NeedsNoNode reports whether a step only writes the host, so that it does not wait for Ironic.
-func NeedsNoNode(step Step) bool {
-	return step.Do == Begin || step.Do == Report || step.Do == ForgetLost
-}
+func NeedsNoNode(step Step) bool { return step.Do == Begin || step.Do == Report }
 
 func plan(s Situation) Step {
 	host := s.Host

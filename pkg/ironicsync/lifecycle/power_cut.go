@@ -23,7 +23,7 @@ const (
 func CutPower(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	CountOnline(host)
 	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID, RequestedAt: WholeSeconds(now)}
-	askPower(host, node.UUID, ironic.TargetPowerOff, false, now)
+	askPower(host, node.UUID, ironic.TargetPowerOff, false, askedPrecision, now)
 }
 
 // PowerCutAnswered records that the request of CutPower does not come later: Ironic has answered it, or it was not sent. It returns

@@ -77,7 +77,7 @@ func TestPowerCutAnswered(t *testing.T) {
 		"after one of another node": {before: &metal3.AskedPower{NodeUUID: "v", Times: 2}},
 		"after several":             {before: asked(2, ironic.TargetPowerOff), want: &metal3.AskedPower{NodeUUID: "node", Target: "power off", At: WholeSeconds(now), Times: 2}},
 		"and off meanwhile":         {before: asked(1, ironic.TargetPowerOff), then: func(h *metal3.BareMetalHost) { h.Status.Record.AskedPower = nil }},
-		"and asked again": {then: func(h *metal3.BareMetalHost) { askPower(h, "node", ironic.TargetPowerOff, false, now) },
+		"and asked again": {then: func(h *metal3.BareMetalHost) { askPower(h, "node", ironic.TargetPowerOff, false, askedPrecision, now) },
 			want: &metal3.AskedPower{NodeUUID: "node", Target: "power off", At: WholeSeconds(now), Times: 2}},
 		"and asked to shut down": {then: func(h *metal3.BareMetalHost) {
 			h.Status.Record.AskedPower = asked(1, ironic.TargetSoftPowerOff)

@@ -271,6 +271,7 @@ func jittered(d time.Duration) time.Duration {
 func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (executor.Outcome, error) {
 	key := keyOf(host)
 	inVain, powerAnswered := c.queue.askedInVain(host), c.queue.powerAnswered(host)
+	knownFor, powerKnownFor := c.queue.askedKnownFor(host, c.clock.Now())
 	// What is recorded is soon about the request of this step, which may get no answer.
 	if lifecycle.MustAsk(step) {
 		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = nil })
@@ -280,6 +281,7 @@ func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.B
 	}
 	outcome, err := c.executor.Execute(c.refresher.Guard(ctx, host), executor.Task{
 		Host: host, Node: node, Step: step, Fence: fence, Failures: c.queue.NumRequeues(key), AskedInVain: inVain, PowerAnswered: powerAnswered,
+		AskedKnownFor: knownFor, AskedPowerKnownFor: powerKnownFor,
 	})
 	if outcome.NotCarriedOut {
 		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = outcome.Host.Status.Record.Asked })

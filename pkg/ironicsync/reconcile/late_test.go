@@ -186,14 +186,23 @@ func TestLateDeploymentOfEarlierAttempt(t *testing.T) {
 // TestLateDeploymentOfDeletedHost: a host whose deployment may still begin stays until that is known, so that no machine is left
 // running what nobody knows of.
 func TestLateDeploymentOfDeletedHost(t *testing.T) {
-	for name, cancelled := range map[string]bool{"provisioning": false, "available again": true} {
+	available := func(w *world, key types.NamespacedName) {
+		w.edit(key, noImage)
+		w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
+	}
+	for name, meanwhile := range map[string]func(w *world, key types.NamespacedName){
+		"provisioning":    func(*world, types.NamespacedName) {},
+		"available again": available,
+		"and Ironic is away for longer than a request counts": func(w *world, key types.NamespacedName) {
+			available(w, key)
+			w.sim.SetAway(true)
+			time.AfterFunc(2*askedLimit, func() { w.sim.SetAway(false) })
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
 				w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
-				if cancelled {
-					w.edit(key, noImage)
-					w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
-				}
+				meanwhile(w, key)
 				w.edit(key, func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 				w.after(15*time.Minute, "deleted", func() bool { return w.hostOf(key) == nil })
 				if w.sim.Count("deleted") == 0 {

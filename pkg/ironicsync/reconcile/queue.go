@@ -82,6 +82,14 @@ func (q *Queue) powerAnswered(host *metal3.BareMetalHost) (answered bool) {
 	return answered
 }
 
+// askedKnownFor returns for how long this process has known of the requests that are recorded of a host.
+func (q *Queue) askedKnownFor(host *metal3.BareMetalHost, now time.Time) (asked, power time.Duration) {
+	q.backoffOf(keyOf(host), func(b *backoff) {
+		asked, power = b.asked.knownFor(host.Status.Record.Asked, now), b.askedPower.knownFor(host.Status.Record.AskedPower, now)
+	})
+	return asked, power
+}
+
 // forgetBackoff forgets the failure of a host that is gone.
 func (q *Queue) forgetBackoff(key types.NamespacedName) {
 	q.mu.Lock()

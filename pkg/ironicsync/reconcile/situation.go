@@ -81,9 +81,8 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		now := c.clock.Now()
 		s.Hold, retryNow = b.hold(host, versions, now)
 		s.RegistrationTried = b.hasTriedRegistration(now)
-		record := &host.Status.Record
-		s.AskedKnownFor, s.AskedPowerKnownFor = b.asked.knownFor(record.Asked, now), b.askedPower.knownFor(record.AskedPower, now)
-		s.PowerCutKnownFor = b.powerCut.knownFor(record.PowerCut, now)
+		s.PowerCutKnownFor = b.powerCut.knownFor(host.Status.Record.PowerCut, now)
 	})
+	s.AskedKnownFor, s.AskedPowerKnownFor = c.queue.askedKnownFor(host, c.clock.Now())
 	return s, retryNow
 }
