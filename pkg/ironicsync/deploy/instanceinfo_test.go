@@ -125,7 +125,7 @@ func TestInstanceInfo(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if patches := InstanceInfoPatches(mustJSON(t, got), got); len(patches) > 0 {
+			if patches := InstanceInfoPatches(mustJSON(t, got), got, false); len(patches) > 0 {
 				t.Errorf("what Ironic gives back differs: %v", patches)
 			}
 		})
@@ -190,7 +190,7 @@ func FuzzInstanceInfo(f *testing.F) {
 		if _, ok := current[pullSecretKey]; ok {
 			current[pullSecretKey] = mask
 		}
-		if patches := InstanceInfoPatches(current, info); len(patches) > 0 {
+		if patches := InstanceInfoPatches(current, info, false); len(patches) > 0 {
 			t.Errorf("patches without a difference: %v", patches)
 		}
 	})

@@ -31,20 +31,21 @@ var instanceKeys = []string{
 // deployed: Ironic itself completes and rewrites these values as it deploys, and
 // removes all of them as it undeploys.
 //
-// A masked value cannot be compared. Where everything that does show is as it
-// should be, it is taken to be so as well: to send it would differ again the next
-// time, without end. But it is sent along whenever anything about the image is
-// sent. What that misses is a pull secret that changes between a request for
-// deployment and its repetition while all else stays: that deployment fails with
-// the old one, is undeployed, which removes it, and the next one has the new one.
-func InstanceInfoPatches(current, wanted map[string]any) []ironic.Patch {
+// A masked value cannot be compared. In a new attempt to deploy, it is sent: a
+// former one, which may have been another tenant's, may have left it there. In a
+// repetition, where everything that does show is as it should be, it is taken to be
+// so as well: to send it would differ again the next time, without end. But it is
+// sent along whenever anything about the image is sent. What that misses is a pull
+// secret that changes between a request for deployment and its repetition while all
+// else stays: that deployment fails with the old one, and the next has the new one.
+func InstanceInfoPatches(current, wanted map[string]any, newAttempt bool) []ironic.Patch {
 	var patches []ironic.Patch
 	imageDiffers := false
 	for _, key := range instanceKeys {
 		want, wants := wanted[key]
 		has := current[key] // null where Ironic keeps the key without a value
 		switch {
-		case wants && (has == nil || !same(has, want)):
+		case wants && (has == nil || !same(has, want) || newAttempt && isMasked(has)):
 			patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_info/" + key, Value: want})
 		case has != nil && !wants:
 			patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/instance_info/" + key})
@@ -65,11 +66,17 @@ func InstanceInfoPatches(current, wanted map[string]any) []ironic.Patch {
 // same compares what Ironic shows with what is wanted, as JSON and as far as it
 // is not masked.
 func same(has, want any) bool {
-	if shown, ok := has.(string); ok && strings.Contains(shown, mask) {
+	if isMasked(has) {
 		text, ok := want.(string)
-		return ok && matchesMasked(shown, text)
+		return ok && matchesMasked(has.(string), text)
 	}
 	return reflect.DeepEqual(asJSON(has), asJSON(want))
+}
+
+// isMasked reports whether Ironic does not show all of a value.
+func isMasked(has any) bool {
+	shown, ok := has.(string)
+	return ok && strings.Contains(shown, mask)
 }
 
 // matchesMasked reports whether text, masked in places, reads as shown.

@@ -22,6 +22,7 @@ func TestInstanceInfoPatches(t *testing.T) {
 	type m = map[string]any
 	tests := map[string]struct {
 		current, wanted m
+		newAttempt      bool
 		want            []ironic.Patch
 	}{
 		"nothing": {},
@@ -96,6 +97,13 @@ func TestInstanceInfoPatches(t *testing.T) {
 			want:    []ironic.Patch{remove("image_pull_secret")},
 		},
 
+		"pull secret and signed URL, masked, of a former attempt": {
+			current:    m{"image_source": "http://a/x?token=******", "image_pull_secret": mask},
+			wanted:     m{"image_source": "http://a/x?token=abc", "image_pull_secret": "u:p"},
+			newAttempt: true,
+			want:       []ironic.Patch{add("image_pull_secret", "u:p"), add("image_source", "http://a/x?token=abc")},
+		},
+
 		"signed URL, masked": {
 			current: m{"image_source": "http://a/x?token=******"},
 			wanted:  m{"image_source": "http://a/x?token=abc&other=1"},
@@ -127,7 +135,7 @@ func TestInstanceInfoPatches(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, InstanceInfoPatches(test.current, test.wanted)); diff != "" {
+			if diff := cmp.Diff(test.want, InstanceInfoPatches(test.current, test.wanted, test.newAttempt)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

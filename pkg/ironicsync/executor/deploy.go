@@ -145,8 +145,9 @@ func (d *deployments) prepareInstance(ctx context.Context, task Task, info map[s
 	if err != nil {
 		return err
 	}
-	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
-	if wanted := lifecycle.InstanceUUID(host); current.InstanceUUID != wanted {
+	wanted := lifecycle.InstanceUUID(host)
+	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info, current.InstanceUUID != wanted)
+	if current.InstanceUUID != wanted {
 		if current.InstanceUUID != "" {
 			if !lifecycle.IsOwnInstance(host, node.UUID, current.InstanceUUID) {
 				return ironic.ErrLookedTooLongAgo // somebody has reserved the node meanwhile
