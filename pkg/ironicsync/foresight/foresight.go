@@ -146,13 +146,13 @@ func first(host *metal3.BareMetalHost) (texts []string) {
 		return []string{"is being deleted: it will be deprovisioned" + cleaned}
 	case !host.DeletionTimestamp.IsZero():
 		return []string{"is being deleted: that will go on"}
-	case state == metal3.StateProvisioned && deploy.MustDeprovision(host), state == metal3.StateExternallyProvisioned && !host.Spec.ExternallyProvisioned:
+	case state == metal3.StateProvisioned && deploy.MustDeprovision(host):
 		text := "will be deprovisioned" + cleaned
 		if deploy.WantsImage(&host.Spec) {
 			text += ", and then provisioned, because its spec asks for something else than it runs"
 		}
 		return []string{text}
-	case (state == metal3.StateAvailable || state == metal3.StateReady) && deploy.WantsImage(&host.Spec):
+	case (state == metal3.StateAvailable || state == metal3.StateReady) && deploy.WantsImage(&host.Spec) && host.Spec.Online:
 		return []string{"will be provisioned"}
 	case !runs && state != metal3.StateAvailable && state != metal3.StateReady:
 		if state == metal3.StateNone || state == metal3.StateUnmanaged {
@@ -168,7 +168,7 @@ func first(host *metal3.BareMetalHost) (texts []string) {
 		texts = append(texts, "will be rebooted, or switched off, as its annotation asks")
 	case host.Spec.Online && !host.Status.PoweredOn:
 		texts = append(texts, "will be switched on")
-	case !host.Spec.Online && host.Status.PoweredOn:
+	case !host.Spec.Online && host.Status.PoweredOn && state != metal3.StateExternallyProvisioned: // that one is left on
 		texts = append(texts, "will be switched off")
 	}
 	return texts
