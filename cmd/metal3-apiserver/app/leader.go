@@ -165,7 +165,7 @@ func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler, namespaces cache.Sha
 // addNetworks adds the controllers of switches and of the attachments of hosts to them.
 func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
 	switches := networkswitch.New(networkswitch.Deps{
-		Switches: metal3.Objects[*metal3api.BareMetalSwitch](t.stores.Kinds), Secrets: t.secrets, Settings: t.Switches, Namespaces: t.settings.Namespaces,
+		Switches: metal3.Objects[*metal3api.BareMetalSwitch](t.stores.Kinds), Secrets: t.secrets, Fence: t.fence, Settings: t.Switches, Namespaces: t.settings.Namespaces,
 	})
 	if err := t.secrets.Notify(switches.SecretChanged); err != nil {
 		return err

@@ -117,11 +117,24 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	if len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil {
 		return
 	}
-	if old == nil || old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
-		old.Status.Provisioning.State != host.Status.Provisioning.State || metal3.IsPaused(old) != metal3.IsPaused(host) ||
-		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) {
+	if old == nil || mayDiffer(old, host) {
 		c.Enqueue(host.Namespace, host.Name)
 	}
+}
+
+// mayDiffer reports whether Ironic may have to be told something else of a host than before, or may be told it now.
+func mayDiffer(old, host *metal3.BareMetalHost) bool {
+	return old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
+		old.Status.Provisioning.State != host.Status.Provisioning.State || metal3.IsPaused(old) != metal3.IsPaused(host) ||
+		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) ||
+		(old.Status.Record.Hold == nil) != (host.Status.Record.Hold == nil) || !hasPorts(old) && hasPorts(host)
+}
+
+// hasPorts reports whether Ironic has the ports of a host. They are created anew, without what they are attached to, with the node of a
+// host that was detached, moved to another Ironic or lost.
+func hasPorts(host *metal3.BareMetalHost) bool {
+	r := host.Status.Record.Registration
+	return host.Status.Ironic != nil && r != nil && r.Reason == metal3.RegisteredReason
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -131,6 +144,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	case err != nil:
 		return 0, kinds.IgnoreNotFound(err)
 	case metal3.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
+		host.Status.Record.Hold != nil, // Ironic changes the ports of an active node at once, and somebody else may use it
 		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
 		return 0, nil // it is reconciled when that changes
 	}

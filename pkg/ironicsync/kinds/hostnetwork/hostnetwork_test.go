@@ -323,6 +323,9 @@ func TestLeftAlone(t *testing.T) {
 		"with the node of another host": func(h *metal3.BareMetalHost) {
 			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherHostReason, Message: "not yours"}
 		},
+		"that another user of Ironic has deployed": func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.AnotherDeploymentReason, Message: "somebody else's"}
+		},
 		"detached": func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached },
 		"paused":   func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.PausedAnnotation: ""} },
 		"deleted":  func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) },
@@ -331,6 +334,30 @@ func TestLeftAlone(t *testing.T) {
 		change(w.host)
 		if _, err := w.reconcile(t); err != nil || w.updates != 0 || verdictOn(w.host) != nil {
 			t.Errorf("a host %s: %d updates of ports, condition %+v, error %v", name, w.updates, verdictOn(w.host), err)
+		}
+	}
+}
+
+// TestToldAgain: Ironic is told what the ports are attached to when a hold ends, and when it has made them anew.
+func TestToldAgain(t *testing.T) {
+	registered := &metal3.Registration{Reason: metal3.RegisteredReason}
+	for name, change := range map[string]func(old, host *metal3.BareMetalHost){
+		"a hold ends": func(old, _ *metal3.BareMetalHost) {
+			old.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason}
+		},
+		"attached again, moved or lost": func(old, _ *metal3.BareMetalHost) { old.Status.Ironic = nil },
+		"registered again": func(old, _ *metal3.BareMetalHost) {
+			old.Status.Record.Registration = &metal3.Registration{Reason: metal3.NodeLostReason}
+		},
+	} {
+		host := newWorld().host
+		host.Status.Ironic, host.Status.Record.Registration = &metal3.IronicStatus{NodeUUID: "node"}, registered
+		old := host.DeepCopy()
+		if mayDiffer(old, host) {
+			t.Fatal("an unchanged host is looked at again")
+		}
+		if change(old, host); !mayDiffer(old, host) {
+			t.Errorf("%s: the host is not looked at", name)
 		}
 	}
 }

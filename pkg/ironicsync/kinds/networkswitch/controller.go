@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
@@ -53,6 +54,8 @@ type Switches interface {
 type Deps struct {
 	Switches Switches
 	Secrets  Secrets
+	// Fence has the term of leadership in which the controller runs.
+	Fence    ironic.Fence
 	Settings Settings
 	// Namespaces are those that are managed; none means all.
 	Namespaces []string
@@ -130,6 +133,9 @@ func (c *Controller) configure(ctx context.Context, namespace string, devices []
 		if !device.DeletionTimestamp.IsZero() {
 			continue
 		}
+		if err := c.Fence.Check(); err != nil {
+			return 0, err
+		}
 		found, problem, err := c.credentials(ctx, device)
 		switch {
 		case err != nil:
@@ -154,6 +160,9 @@ func (c *Controller) configure(ctx context.Context, namespace string, devices []
 		name string
 		data map[string][]byte
 	}{{c.Settings.CredentialsSecret, keys}, {c.Settings.ConfigsSecret, map[string][]byte{configKey: []byte(config)}}} {
+		if err := c.Fence.Check(); err != nil {
+			return 0, err
+		}
 		err := c.Secrets.ReplaceData(ctx, namespace, secret.name, secret.data)
 		if apierrors.IsNotFound(err) && len(devices) > 0 {
 			after = missingRetry

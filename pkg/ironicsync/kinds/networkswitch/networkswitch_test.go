@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 const namespace = "metal3"
@@ -96,6 +97,7 @@ type world struct {
 	owned      []string
 	refused    string // the name of a Secret that may not be changed
 	writeError error
+	superseded bool // another replica leads
 }
 
 func (w *world) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -142,7 +144,11 @@ func (w *world) ReplaceData(_ context.Context, _, name string, data map[string][
 // configure has the switches configured once. It returns the condition of each switch.
 func (w *world) configure(t *testing.T) (conditions map[string]string, after time.Duration, err error) {
 	t.Helper()
-	c := New(Deps{Switches: w, Secrets: w, Settings: Settings{Enabled: true, ConfigsSecret: "configs", CredentialsSecret: "keys", CredentialsPath: "/etc/keys"}})
+	fence := ironic.NoFence
+	if w.superseded {
+		fence = ironic.Fence{Term: func() bool { return false }}
+	}
+	c := New(Deps{Switches: w, Secrets: w, Fence: fence, Settings: Settings{Enabled: true, ConfigsSecret: "configs", CredentialsSecret: "keys", CredentialsPath: "/etc/keys"}})
 	after, err = c.configure(t.Context(), namespace, w.switches)
 	conditions = map[string]string{}
 	for _, device := range w.switches {
@@ -250,5 +256,20 @@ func TestSecretsThatCannotBeWritten(t *testing.T) {
 		if _, after, err := w.configure(t); err != nil || after != 0 {
 			t.Errorf("%s, without switches: again after %s, %v", name, after, err)
 		}
+	}
+}
+
+// TestNotLeading: nothing is written by a leader that is superseded, or while everything is held after a restore.
+func TestNotLeading(t *testing.T) {
+	w := &world{
+		switches: []*metal3.BareMetalSwitch{newSwitch("a", "00:1b:21:aa:bb:cc", nil)}, superseded: true,
+		secrets: map[string]map[string][]byte{"a": data("username", "admin", "password", "secret"), "configs": data("newer", "than the backup"), "keys": nil},
+	}
+	if _, _, err := w.configure(t); !errors.Is(err, ironic.ErrNotLeading) || len(w.owned) > 0 || string(w.secrets["configs"]["newer"]) == "" {
+		t.Errorf("%v; owned %q, configuration %q", err, w.owned, w.secrets["configs"])
+	}
+	w.switches = nil
+	if _, _, err := w.configure(t); !errors.Is(err, ironic.ErrNotLeading) || string(w.secrets["configs"]["newer"]) == "" {
+		t.Errorf("without switches: %v; configuration %q", err, w.secrets["configs"])
 	}
 }
