@@ -18,6 +18,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
@@ -27,6 +28,8 @@ type oneHost struct {
 	baremetalhost.Ironic // what the tests do not ask
 	host                 *metal3.BareMetalHost
 	node                 *ironic.Node
+	// written are the versions of the host that were written.
+	written []*metal3.BareMetalHost
 	// reads and writes are how many requests etcd answers before it hangs; -1 is all.
 	reads, writes int
 	// deleted is set when, instead, the host is gone by then.
@@ -64,7 +67,10 @@ func (o *oneHost) Change(ctx context.Context, _, _ string, _ bool, change func(*
 		return nil, err
 	}
 	host.Generation++
-	o.host = host
+	if host.Spec.Online != o.host.Spec.Online {
+		lifecycle.CountOnline(host) // as the strategy does
+	}
+	o.host, o.written = host, append(o.written, host)
 	return host.DeepCopy(), nil
 }
 
@@ -73,6 +79,7 @@ func (o *oneHost) Record(ctx context.Context, host *metal3.BareMetalHost) (*meta
 		return nil, err
 	}
 	o.host = host.DeepCopy()
+	o.written = append(o.written, o.host)
 	return host, nil
 }
 

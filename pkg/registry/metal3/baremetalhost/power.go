@@ -154,9 +154,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		if target == ironic.TargetPowerOff {
 			p.cuts.forget(ctx, host)
 		}
-		err := p.restoreOnline(ctx, host, written, refused)
-		p.cuts.keepPower(ctx, host)
-		return err
+		return p.restoreOnline(ctx, host, written, refused)
 	case request.Spec.Action == metal3.PowerActionReboot:
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}
@@ -201,15 +199,17 @@ func isLeftAlone(host *metal3.BareMetalHost) bool {
 // restoreOnline restores spec.online after Ironic has refused the action, unless somebody has
 // changed the spec since write. It returns refused, or an error that also says that the spec could
 // not be restored.
-func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMetalHost, refused error) error {
-	if written == host {
-		return refused
+func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMetalHost, refused error) (err error) {
+	switch {
+	case lifecycle.KeepsPower(host):
+		err = p.cuts.keepPower(ctx, host, written)
+	case written != host:
+		err = undoChange(ctx, p.hosts.Own, host, func(h *metal3.BareMetalHost) {
+			if h.Generation == written.Generation {
+				h.Spec.Online = host.Spec.Online
+			}
+		})
 	}
-	err := undoChange(ctx, p.hosts.Own, host, func(h *metal3.BareMetalHost) {
-		if h.Generation == written.Generation {
-			h.Spec.Online = host.Spec.Online
-		}
-	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("%w; and spec.online could not be set back to %t: %w", refused, host.Spec.Online, err))
 	}

@@ -76,19 +76,26 @@ func (c PowerCuts) countOnline(ctx context.Context, host *metal3.BareMetalHost) 
 	return err
 }
 
-// keepPower takes back that spec.online counts, because the action was refused: the machine is left as it was.
-func (c PowerCuts) keepPower(ctx context.Context, host *metal3.BareMetalHost) {
-	if !lifecycle.KeepsPower(host) {
-		return
-	}
+// keepPower takes back what was written of host, whose machine was left on although spec.online is false, because the action was refused:
+// in one write, or the leader would find that spec.online counts and is false, and have the machine shut down.
+func (c PowerCuts) keepPower(ctx context.Context, host, written *metal3.BareMetalHost) error {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
-	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
-		if !lifecycle.KeepPowerAs(host, h) {
+	err := c.change(ctx, host, func(h *metal3.BareMetalHost) error {
+		restored := h.Spec.Online != host.Spec.Online && h.Generation == written.Generation
+		if restored {
+			h.Spec.Online = host.Spec.Online
+			h.Generation++ // no step is taken that was planned with what was written
+		}
+		if !lifecycle.KeepPowerAs(host, h) && !restored {
 			return errRecordedAlready
 		}
 		return nil
 	})
+	if errors.Is(err, errRecordedAlready) {
+		return nil
+	}
+	return err
 }
 
 // errRecordedAlready says that there is nothing to be written.

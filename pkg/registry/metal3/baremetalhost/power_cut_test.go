@@ -108,6 +108,7 @@ func TestPowerOfMachineThatIsLeftOn(t *testing.T) {
 		"off, refused":      {spec: off, power: ironic.PowerOn, answer: refusal, left: true},
 		"off, which it is":  {spec: off, power: ironic.PowerOff},
 		"off, only checked": {spec: off, power: ironic.PowerOn, dryRun: []string{metav1.DryRunAll}, left: true},
+		"on, refused":       {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}, power: ironic.PowerOn, answer: refusal, left: true},
 		"cut":               {spec: hard, power: ironic.PowerOn},
 		"cut, which it is":  {spec: hard, power: ironic.PowerOff},
 		"cut, no conductor": {spec: hard, power: ironic.PowerOn, answer: noConductor},
@@ -134,6 +135,14 @@ func TestPowerOfMachineThatIsLeftOn(t *testing.T) {
 			}
 			if left := o.host.Status.Record.Deployment.KeepPower; left != test.left || o.host.Spec.Online {
 				t.Errorf("it is left on: %t, want %t; spec.online is %t", left, test.left, o.host.Spec.Online)
+			}
+			if test.spec.Action != metal3.PowerActionOn {
+				return
+			}
+			for _, host := range o.written {
+				if !host.Spec.Online && !host.Status.Record.Deployment.KeepPower {
+					t.Error("for a moment, the leader is to switch it off")
+				}
 			}
 		})
 	}
