@@ -45,6 +45,9 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 	if !ok {
 		if instead := meant(scheme); instead != nil {
 			rest = strings.TrimLeft(rest, "/")
+			if len(instead) == 1 {
+				return fail("unknown type %q: write %s://%s", excerpt(scheme), instead[0], excerpt(rest))
+			}
 			return fail("unknown type %q: write %s://%s to boot from the network, or %s://%s to boot by virtual media", excerpt(scheme), instead[0], excerpt(rest), instead[1], excerpt(rest))
 		}
 		return fail("unknown type %q; use %s", excerpt(scheme), Accepted())
@@ -94,7 +97,7 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 }
 
 // meant returns the schemes that somebody may have meant with one that is none: that by which a host boots from the network, and that by
-// which it boots by virtual media. It returns nil if that is not known.
+// which it boots by virtual media, unless it cannot. It returns nil if that is not known.
 func meant(scheme string) []string {
 	known, web := scheme, ""
 	for _, suffix := range []string{"+http", "+https"} {
@@ -107,8 +110,10 @@ func meant(scheme string) []string {
 		return []string{"redfish", "redfish-virtualmedia"}
 	case "http":
 		return []string{"redfish+http", "redfish-virtualmedia+http"}
-	case "redfish-virtual-media", "irmc", "ilo6": // an Ironic of today talks Redfish to the last two
+	case "redfish-virtual-media", "irmc", "ilo6", "ibmc": // an Ironic of today talks Redfish to the last three
 		return []string{"redfish" + web, "redfish-virtualmedia" + web}
+	case "ilo4", "ilo4-virtualmedia": // which lacks what Ironic needs of Redfish
+		return []string{"ipmi"}
 	case "ilo5":
 		return []string{"ilo5-redfish" + web, "ilo5-virtualmedia" + web}
 	case "idrac", "idrac-virtual-media":

@@ -97,7 +97,7 @@ const (
 	bmcWithoutTLS     Kind = "BMCWithoutTLS"
 	bmcOldTLS         Kind = "BMCOldTLS"
 	bmcFailedTLS      Kind = "BMCFailedTLS"
-	bmcSeveralSystems Kind = "BMCSeveralSystems"
+	bmcNotOneSystem   Kind = "BMCNotOneSystem"
 	bmcAddressInvalid Kind = "BMCAddressInvalid"
 )
 
@@ -113,7 +113,7 @@ func (m Meaning) MayRefuseUser() bool { return m.Kind == ipmiFailed }
 
 // IsNoAccess reports whether the BMC is there, but Ironic gets nowhere with it until somebody has changed one of the two, or the address.
 func (m Meaning) IsNoAccess() bool {
-	return slices.Contains([]Kind{bmcCertificate, bmcWithoutTLS, bmcOldTLS, bmcFailedTLS, bmcSeveralSystems, bmcAddressInvalid}, m.Kind)
+	return slices.Contains([]Kind{bmcCertificate, bmcWithoutTLS, bmcOldTLS, bmcFailedTLS, bmcAddressInvalid}, m.Kind)
 }
 
 // RefusesCommand reports whether the BMC takes other commands, but not this one. (Before it sets a boot device, Ironic switches the machine or
@@ -128,8 +128,8 @@ var bmcAnswerRules = []rule{
 	{bmcNoSystem, []string{"answered 404 for the system",
 		// Each System has this attribute, and nothing else has.
 		"the attribute boot is missing from the resource /redfish/v1/managers/", "the attribute boot is missing from the resource /redfish/v1/chassis/"}},
-	{Meaning{bmcSeveralSystems, "The BMC has several Systems, and spec.bmc.address names none of them.",
-		"Add the path of one to {address}, such as /redfish/v1/Systems/1. The BMC lists its Systems at /redfish/v1/Systems."},
+	{Meaning{bmcNotOneSystem, "The BMC has no System, or several, and spec.bmc.address names none of them.",
+		"The BMC lists its Systems at /redfish/v1/Systems. If there are several, add the path of one to {address}, such as /redfish/v1/Systems/1. If there is none, the BMC may still be starting: the server tries again by itself."},
 		[]string{"system count is not exactly one"}},
 	{bmcCharacters, []string{"verify step * 'latin-1' codec can't encode"}},
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
@@ -145,7 +145,7 @@ var bmcAnswerRules = []rule{
 		[]string{"ipmi call failed: raw 0x00 0x08", "ipmi call failed: chassis bootdev"}},
 	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}: IPMI takes a user name of at most 16 bytes, and a password of at most 20."},
-		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
+		[]string{"ipmi call failed", "command '['ipmitool' * timed out", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
 	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."},
 		[]string{"invalid redfish address", "invalid ipmi address"}},
@@ -184,6 +184,9 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCPrecondition", "The BMC refuses a change, because its ETag is missing, or taken for another version's.",
 		"The server tries again by itself. If it lasts, update the firmware of the BMC at {address}, or Ironic."},
 		[]string{"returned code 412", "returned code 428", "preconditionfailed", "preconditionrequired"}},
+	{Meaning{"VirtualMediaNotSupported", "The BMC does not know the request that inserts virtual media.",
+		"Update the firmware of the BMC at {address}, or use the driver of its maker, such as idrac-virtualmedia:// for Dell; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
+		[]string{"virtual media mount failed * returned code 405", "virtual media mount failed * returned code 501", "virtual media mount failed * sys402"}},
 	// What the BMC says is about its own connection to Ironic's web server.
 	{virtualMediaFailed, []string{"virtual media mount failed * returned code"}},
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",

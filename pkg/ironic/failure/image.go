@@ -86,7 +86,7 @@ var imageRules = []rule{
 
 var diskRules = []rule{
 	{Meaning{"ImageUnsafe", "The format of the image is not the one that the spec says, or is not accepted.",
-		"Set spec.image.format to what the image is, such as qcow2 or raw; `qemu-img info` tells. Images that refer to other files are not accepted."},
+		"Set spec.image.format to what the image is, such as qcow2 or raw; `qemu-img info` tells. If it is live-iso, leave that, or the ISO would be written to the disk: before 30.0, Ironic refuses ISOs with a partition table. Images that refer to other files are not accepted."},
 		[]string{"image failed safety check", "image matched multiple potential formats", "the provided image is not valid for use", "the requested image is not valid for use"}},
 	{conductorDiskFull, []string{"disk volume where * doesn't have enough disk space",
 		// Ironic makes the image from which the BMC boots the ramdisk.
