@@ -6,19 +6,23 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 )
 
 // keepSecretsTimeout limits keepSecrets.
 const keepSecretsTimeout = time.Minute
 
-// keepSecrets has the garbage collector of the cluster leave the Secrets of hosts alone that are missing because etcd was
+// keepSecrets has the garbage collector of the cluster leave the Secrets of hosts and switches alone that are missing because etcd was
 // restored. It is called before the server serves, while the garbage collector cannot ask for hosts.
 func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 	ctx, cancel := context.WithTimeout(ctx, keepSecretsTimeout)
@@ -30,18 +34,34 @@ func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 	if !restored {
 		return
 	}
+	owners, err := e.ownersOfSecrets(ctx)
+	if err != nil {
+		klog.ErrorS(err, "The hosts and switches cannot be listed before the server serves: the Secrets of those that are missing may be deleted")
+		return
+	}
+	released, err := secrets.ReleaseGone(ctx, e.cluster.kubernetes, e.cluster.metadata, e.Settings.Namespaces, owners.Has)
+	if err != nil {
+		klog.ErrorS(err, "Not all Secrets of hosts that are missing could be kept from being deleted")
+	}
+	klog.InfoS("Etcd was restored: Secrets of hosts and switches that are missing belong to nobody until these are created again", "secrets", released)
+}
+
+// ownersOfSecrets returns the UIDs of all that own Secrets of users.
+func (e *engine) ownersOfSecrets(ctx context.Context) (sets.Set[types.UID], error) {
 	hosts, err := e.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		klog.ErrorS(err, "The hosts cannot be listed before the server serves: the Secrets of those that are missing may be deleted")
-		return
+		return nil, err
 	}
 	uids := sets.New[types.UID]()
 	for i := range hosts.Items {
 		uids.Insert(hosts.Items[i].UID)
 	}
-	released, err := secrets.ReleaseGone(ctx, e.cluster.kubernetes, e.cluster.metadata, e.Settings.Namespaces, uids.Has)
+	switches, err := metal3.Objects[*metal3api.BareMetalSwitch](e.stores.Kinds).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		klog.ErrorS(err, "Not all Secrets of hosts that are missing could be kept from being deleted")
+		return nil, err
 	}
-	klog.InfoS("Etcd was restored: Secrets of hosts that are missing belong to nobody until these are created again", "secrets", released)
+	return uids, meta.EachListItem(switches, func(device runtime.Object) error {
+		uids.Insert(device.(*metal3api.BareMetalSwitch).UID)
+		return nil
+	})
 }
