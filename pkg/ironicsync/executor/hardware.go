@@ -72,7 +72,7 @@ func (h *hardware) given(ctx context.Context, host *metal3.BareMetalHost) (*meta
 		return nil, err
 	}
 	var known *metal3.HardwareDetails
-	if err == nil {
+	if err == nil && lifecycle.IsHardwareFor(host, data) {
 		known = data.Spec.HardwareDetails
 	}
 	if known != nil && !(host.InspectionDisabled() && equality.Semantic.DeepEqual(known, host.Status.HardwareDetails)) {

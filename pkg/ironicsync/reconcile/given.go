@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
@@ -61,7 +62,10 @@ func withDigestOnly(obj any) (any, error) {
 		return obj, nil
 	}
 	return &digestedHardware{
-		metav1.ObjectMeta{Namespace: data.Namespace, Name: data.Name, UID: data.UID, ResourceVersion: data.ResourceVersion},
+		metav1.ObjectMeta{
+			Namespace: data.Namespace, Name: data.Name, UID: data.UID, ResourceVersion: data.ResourceVersion,
+			DeletionTimestamp: data.DeletionTimestamp, OwnerReferences: data.OwnerReferences,
+		},
 		digestOf(data.Spec.HardwareDetails),
 	}, nil
 }
@@ -92,7 +96,7 @@ func (g *givenHardware) isFor(ctx context.Context, host *metal3.BareMetalHost) (
 			if apierrors.IsNotFound(err) {
 				return false, nil
 			}
-			return err == nil && data.Spec.HardwareDetails != nil, err
+			return err == nil && data.Spec.HardwareDetails != nil && lifecycle.IsHardwareFor(host, data), err
 		}
 	}
 	if details != nil && !host.InspectionDisabled() {
@@ -100,5 +104,5 @@ func (g *givenHardware) isFor(ctx context.Context, host *metal3.BareMetalHost) (
 	}
 	known, _, _ := g.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	data, exists := known.(*digestedHardware)
-	return exists && data.digest != hardwareDigest{} && data.digest != digestOf(details), nil
+	return exists && data.digest != hardwareDigest{} && data.digest != digestOf(details) && lifecycle.IsHardwareFor(host, data), nil
 }
