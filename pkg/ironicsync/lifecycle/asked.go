@@ -115,9 +115,9 @@ func observeAsked(status *metal3.BareMetalHostStatus) {
 	carriedOut := string(node.ProvisionState) != asked.ProvisionState || hasStateChanged(asked.StateChangedAt, node)
 	if asked.Target == string(ironic.TargetActive) {
 		carriedOut = carriedOut && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState)) // else it was made manageable
-	}
-	if carriedOut && asked.Target == string(ironic.TargetActive) && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
-		status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
+		if carriedOut && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
+			status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
+		}
 	}
 	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 {
 		status.Record.Asked = nil
@@ -146,41 +146,36 @@ func (s Situation) deploymentMayStillCome() (left time.Duration, may bool) {
 	return s.mayStillCome(ironic.TargetActive)
 }
 
+// forgetting returns a step, or the one that forgets a request before it: one that counts as lost or, when there is nothing else to do,
+// one of which this process knows that it does not come later. A step that is taken while Ironic is away does not wait for that, because
+// a request is only forgotten in view of the node.
+func forgetting(s Situation, step Step) Step {
+	record, idle := &s.Host.Status.Record, step.Do == Wait && step.After == 0
+	if step.Do == Hold || NeedsNoNode(step) {
+		return step
+	}
+	if asked := record.Asked; asked != nil && (s.AskedKnownFor >= metal3.AskedLimit || idle && s.AskedInVain && asked.Times <= 1) {
+		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(asked.Target)}
+	}
+	if power := record.AskedPower; power != nil && (s.AskedPowerKnownFor >= metal3.AskedLimit || idle && s.PowerAnswered && power.Times <= 1) {
+		return Step{Do: ForgetLost, Power: ironic.PowerTarget(power.Target)}
+	}
+	if left := s.untilLost(); step.Do == Wait && left > 0 && (step.After == 0 || left < step.After) {
+		step.After = left
+	}
+	return step
+}
+
 // untilLost returns after what time the next of the recorded requests counts as lost; 0 if there is none.
 func (s Situation) untilLost() (left time.Duration) {
 	record := &s.Host.Status.Record
 	if record.Asked != nil {
-		left = max(metal3.AskedLimit-s.AskedKnownFor, time.Second)
+		left = metal3.AskedLimit - s.AskedKnownFor
 	}
-	if power := max(metal3.AskedLimit-s.AskedPowerKnownFor, time.Second); record.AskedPower != nil && (left == 0 || power < left) {
+	if power := metal3.AskedLimit - s.AskedPowerKnownFor; record.AskedPower != nil && (left == 0 || power < left) {
 		left = power
 	}
 	return left
-}
-
-// nextOfLost forgets a request that counts as lost. The second result is false if there is none.
-func nextOfLost(s Situation) (Step, bool) {
-	record := &s.Host.Status.Record
-	switch {
-	case record.Asked != nil && s.AskedKnownFor >= metal3.AskedLimit:
-		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(record.Asked.Target)}, true
-	case record.AskedPower != nil && s.AskedPowerKnownFor >= metal3.AskedLimit:
-		return Step{Do: ForgetLost, Power: ironic.PowerTarget(record.AskedPower.Target)}, true
-	}
-	return Step{}, false
-}
-
-// nextOfAnswered forgets a request of which this process knows that it does not come later, when nothing else is to be done. The second
-// result is false if there is none.
-func nextOfAnswered(s Situation) (Step, bool) {
-	record := &s.Host.Status.Record
-	switch {
-	case record.Asked != nil && s.AskedInVain && record.Asked.Times <= 1:
-		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(record.Asked.Target)}, true
-	case record.AskedPower != nil && s.PowerAnswered && record.AskedPower.Times <= 1:
-		return Step{Do: ForgetLost, Power: ironic.PowerTarget(record.AskedPower.Target)}, true
-	}
-	return Step{}, false
 }
 
 // ForgetLostRequest removes the request from a host's record that a step ForgetLost is about.

@@ -42,6 +42,7 @@ func TestLostRequests(t *testing.T) {
 		"lost, and paused": {host: func(h *metal3.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
 		}, situation: func(s *Situation) { s.AskedKnownFor = metal3.AskedLimit }, want: "ForgetLost:deleted"},
+		"lost, and all is held":         {situation: func(s *Situation) { s.AskedKnownFor, s.Restored = metal3.AskedLimit, "etcd was restored" }, want: "Hold"},
 		"by a clock that was behind":    {host: func(h *metal3.BareMetalHost) { h.Status.Record.Asked.At = metav1.NewTime(now.Add(-time.Hour)) }, want: "Wait:4m0s"},
 		"by a clock that was ahead":     {host: func(h *metal3.BareMetalHost) { h.Status.Record.Asked.At = metav1.NewTime(now.Add(time.Hour)) }, want: "Wait:4m0s"},
 		"refused":                       {situation: func(s *Situation) { s.AskedInVain = true }, want: "ForgetLost:deleted"},
@@ -49,7 +50,7 @@ func TestLostRequests(t *testing.T) {
 		"a power-off":                   {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedKnownFor, s.AskedPowerKnownFor = time.Second, most }, want: "Wait:1s"},
 		"a power-off that is lost":      {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedPowerKnownFor = metal3.AskedLimit }, want: "ForgetLost:power off"},
 		"a power-off that was answered": {host: func(h *metal3.BareMetalHost) { askedPower(ironic.TargetPowerOff, 1)(h); h.Status.Record.Asked = nil }, situation: func(s *Situation) { s.PowerAnswered = true }, want: "ForgetLost:power off"},
-		"the wait for it is not the next": {host: func(h *metal3.BareMetalHost) {
+		"only finalizers of others are left": {host: func(h *metal3.BareMetalHost) {
 			h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: now}, []string{"another"}
 		}, want: "Wait:4m0s"},
 	} {

@@ -245,21 +245,11 @@ type Situation struct {
 //	transfer.go       moves to another Ironic
 func Next(s Situation) Step {
 	s.node = NodeOf(&s.Host.Status)
-	if step, lost := nextOfLost(s); lost {
-		return step
-	}
 	step := plan(s)
 	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
 		step = Step{Do: ForgetRequest}
 	}
-	step = guarded(s, step)
-	if forget, answered := nextOfAnswered(s); answered && step.Do == Wait && step.After == 0 {
-		return forget
-	}
-	if left := s.untilLost(); step.Do == Wait && left > 0 && (step.After == 0 || left < step.After) {
-		step.After = left
-	}
-	return step
+	return forgetting(s, guarded(s, step))
 }
 
 // isRequestForgotten reports whether the host shows that a request keeps failing although nothing is to be requested: it

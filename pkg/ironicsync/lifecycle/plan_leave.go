@@ -126,6 +126,11 @@ func nextOfDeleted(s Situation) Step {
 		return nextOfDeletedWithoutNode(s, ours && !giveUp)
 	case node.IsLocked():
 		return Step{Do: Wait}
+	}
+	if left, may := s.deploymentMayStillCome(); may && node.ProvisionState == ironic.Available {
+		return Step{Do: Wait, After: left} // it would run, with its user data, on a machine that nobody knows of
+	}
+	switch {
 	case state == metal3.StateDeleting:
 		return leaveIronic(s)
 	case isInLeavingMaintenance(host, node):
@@ -204,10 +209,7 @@ func unseenSecret(s Situation) string {
 
 // nextOfDeletedDeprovisioning is for a host that is being undeployed because of its deletion.
 func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
-	left, mayBegin := s.deploymentMayStillCome()
 	switch node := s.node; {
-	case node.ProvisionState == ironic.Available && mayBegin:
-		return Step{Do: Wait, After: left}
 	case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
 		return setState(metal3.StatePoweringOffBeforeDelete)
 	case mustRegister(s):
@@ -220,10 +222,7 @@ func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
 
 // nextOfDeletedIdle is for a host on whose node there is nothing to be undeployed.
 func nextOfDeletedIdle(s Situation) Step {
-	left, mayBegin := s.deploymentMayStillCome()
 	switch node := s.node; {
-	case node.ProvisionState == ironic.Available && mayBegin:
-		return Step{Do: Wait, After: left} // it would run, with its user data, on a machine that nobody knows of
 	case node.ProvisionState.IsHeld(), node.ProvisionState == ironic.InspectWait, node.ProvisionState == ironic.CleanWait, node.ProvisionState == ironic.ServiceWait:
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():
