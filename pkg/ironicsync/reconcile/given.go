@@ -7,15 +7,16 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // HardwareStore keeps the HardwareData objects, one for each host, of its name.
@@ -45,7 +46,7 @@ func newGivenHardware(store HardwareStore, requeue func(types.NamespacedName)) *
 	}, &metal3.HardwareData{}, 0, nil)
 	changed := func(old, obj any) {
 		data, ok := obj.(*digestedHardware)
-		if before, had := old.(*digestedHardware); ok && !(had && before.digest == data.digest) { // else it has other labels or so
+		if before, had := old.(*digestedHardware); ok && !(had && before.isAs(data)) { // else it has other labels or so
 			requeue(kinds.KeyOf(data))
 		}
 	}
@@ -68,6 +69,11 @@ func withDigestOnly(obj any) (any, error) {
 		},
 		digestOf(data.Spec.HardwareDetails),
 	}, nil
+}
+
+// isAs reports whether a HardwareData says the same of the same hosts.
+func (d *digestedHardware) isAs(other *digestedHardware) bool {
+	return d.digest == other.digest && d.UID == other.UID && equality.Semantic.DeepEqual(d.OwnerReferences, other.OwnerReferences)
 }
 
 func digestOf(details *metal3.HardwareDetails) hardwareDigest {

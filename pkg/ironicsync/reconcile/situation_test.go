@@ -33,6 +33,8 @@ func TestGivesHardware(t *testing.T) {
 	data := func(details *metal3.HardwareDetails) *metal3.HardwareData {
 		return &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0"}, Spec: metal3.HardwareDataSpec{HardwareDetails: details}}
 	}
+	ofFormer := data(known)
+	ofFormer.OwnerReferences = []metav1.OwnerReference{{Kind: "BareMetalHost", UID: "former"}}
 	tests := map[string]struct {
 		state    metal3.ProvisioningState
 		disabled bool
@@ -43,6 +45,8 @@ func TestGivesHardware(t *testing.T) {
 	}{
 		"registering":                           {state: metal3.StateRegistering, data: data(known), want: true},
 		"registering, created just before":      {state: metal3.StateRegistering, data: data(known), isLate: true, want: true},
+		"registering, of a former host":         {state: metal3.StateRegistering, data: ofFormer},
+		"available, of a former host":           {state: metal3.StateAvailable, data: ofFormer},
 		"provisioned":                           {state: metal3.StateProvisioned, data: data(known), want: true},
 		"provisioned, created just before":      {state: metal3.StateProvisioned, data: data(known), isLate: true, want: true},
 		"externally provisioned":                {state: metal3.StateExternallyProvisioned, data: data(known), want: true},
@@ -83,5 +87,32 @@ func TestGivesHardware(t *testing.T) {
 				t.Errorf("got %t (%v), want %t", got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestHardwareDataIsAs: a host is planned again for a HardwareData that says something else, or is another host's now, and not for labels.
+func TestHardwareDataIsAs(t *testing.T) {
+	light := func(change func(*metal3.HardwareData)) *digestedHardware {
+		data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: metal3.HardwareDataSpec{HardwareDetails: &metal3.HardwareDetails{Hostname: "a"}}}
+		change(data)
+		digested, err := withDigestOnly(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digested.(*digestedHardware)
+	}
+	before := light(func(*metal3.HardwareData) {})
+	for name, test := range map[string]struct {
+		change func(*metal3.HardwareData)
+		want   bool
+	}{
+		"labels":   {func(d *metal3.HardwareData) { d.Labels, d.ResourceVersion = map[string]string{"a": "b"}, "2" }, true},
+		"hardware": {func(d *metal3.HardwareData) { d.Spec.HardwareDetails.Hostname = "b" }, false},
+		"owner":    {func(d *metal3.HardwareData) { d.OwnerReferences = []metav1.OwnerReference{{UID: "new"}} }, false},
+		"replaced": {func(d *metal3.HardwareData) { d.UID = "v" }, false},
+	} {
+		if got := before.isAs(light(test.change)); got != test.want {
+			t.Errorf("%s: the same %t, want %t", name, got, test.want)
+		}
 	}
 }
