@@ -210,10 +210,13 @@ func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMet
 			}
 		})
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return apierrors.NewInternalError(fmt.Errorf("%w; and spec.online could not be set back to %t: %w", refused, host.Spec.Online, err))
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return refused
+	case written == host:
+		return apierrors.NewInternalError(fmt.Errorf("%w; and the machine, which runs although spec.online is false, may be switched off, because this could not be taken back: %w", refused, err))
 	}
-	return refused
+	return apierrors.NewInternalError(fmt.Errorf("%w; and spec.online could not be set back to %t: %w", refused, host.Spec.Online, err))
 }
 
 // powerTarget returns the target that Ironic is asked for.
