@@ -108,7 +108,7 @@ func (n *Node) ServiceFailure() string {
 // about to do. (The sockets' own words do not tell a BMC from a server of images.) No field tells that;
 // not ended as of 39.0.
 func SaysBMCIsSilent(message string) bool {
-	return containsAny(message, "IPMI call failed", "Redfish connection failed", "Failed to get power state", "Command '['ipmitool'")
+	return containsAny(message, "IPMI call failed", "Redfish connection failed", "Failed to get power state")
 }
 
 // SaysInterrupted reports whether an error of a node is what a conductor says of something that it finds under way

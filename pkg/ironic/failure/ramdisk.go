@@ -63,7 +63,7 @@ var conductorRules = []rule{
 	{Meaning{NodeProtected, "Somebody has protected the node in Ironic.",
 		"If the machine may be undeployed, rebuilt or deleted, end that in Ironic: `openstack baremetal node unset --protected` with the node that the error names. Otherwise, take the change back."},
 		[]string{"is protected and cannot be undeployed, rebuilt or deleted"}},
-	{Meaning{"NodeRetired", "Somebody has retired the node in Ironic, which then deploys it no more.",
+	{Meaning{"NodeRetired", "Somebody has retired the node in Ironic, so that nothing more is deployed on it.",
 		"If the machine is to be used again, end that in Ironic: `openstack baremetal node unset --retired` with the node that the error names. Otherwise, delete the host."},
 		[]string{"because it is retired"}},
 	{Meaning{"NoConductor", "No conductor of Ironic works on this machine.",
