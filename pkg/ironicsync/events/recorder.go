@@ -78,8 +78,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Record queues the event, whose time is that at which it leaves the queue. It never blocks: when too many of the namespace, or in all, are waiting, events
-// are dropped.
+// Record queues the event, whose time is that at which it leaves the queue. It never blocks: when too many of the namespace, or in all,
+// are waiting, events are dropped.
 func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 	// client-go counts an event as a repetition of an earlier one, whose note stays,
 	// when all but the note are the same. The resource version tells them apart.

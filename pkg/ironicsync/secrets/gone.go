@@ -17,9 +17,9 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ReleaseGone ends the claims of hosts and switches that do not exist. It is for a server whose etcd was restored from a backup, before it serves:
-// the garbage collector of the cluster deletes a Secret when it can ask for its owner and there is none, and those that are newer
-// than the backup are to be created again. A Secret whose owners the cluster does not let us change keeps its finalizer, with which
+// ReleaseGone ends the claims of hosts and switches that do not exist. It is for a server whose etcd was restored from a backup, before
+// it serves: the garbage collector of the cluster deletes a Secret when it can ask for its owner and there is none, and owners that are
+// newer than the backup are to be created again. A Secret whose owners the cluster does not let us change keeps its finalizer, with which
 // it is there until somebody releases it. released counts the others. Only the Secrets in the given namespaces are looked at, or those
 // in all namespaces if none is given.
 func ReleaseGone(ctx context.Context, client kubernetes.Interface, meta metadata.Interface, namespaces []string, exists func(types.UID) bool) (released int, err error) {
@@ -45,7 +45,7 @@ func ReleaseGone(ctx context.Context, client kubernetes.Interface, meta metadata
 	return released, errors.Join(errs...)
 }
 
-// releaseGone ends the claims of hosts that do not exist on a Secret.
+// releaseGone ends the claims on a Secret of hosts and switches that do not exist.
 func (s *Secrets) releaseGone(ctx context.Context, found *metav1.PartialObjectMetadata, exists func(types.UID) bool) (changed bool, err error) {
 	isGone := func(o metav1.OwnerReference) bool { return (isHost(o) || isSwitch(o)) && !exists(o.UID) }
 	if !slices.ContainsFunc(found.OwnerReferences, isGone) {
