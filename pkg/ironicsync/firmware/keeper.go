@@ -3,6 +3,7 @@
 package firmware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,22 +127,28 @@ func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (no
 	if err != nil {
 		return none, err
 	}
-	obj := recorded.DeepCopyObject().(T)
-	changed, usable, err := k.kind.update(ctx, host, obj, recorded, metav1.NewTime(k.clock.Now().Truncate(1e9)))
-	if unread := new(unreadError); err != nil && !errors.As(err, &unread) {
-		return none, err
-	}
-	if changed {
-		written, err := k.objects.UpdateStatus(ctx, obj)
-		if err != nil {
-			return none, err
-		}
-		recorded = written
+	updated, usable, err := k.update(ctx, host, recorded)
+	if apierrors.IsInvalid(err) && k.lists.refused(host, err) { // what the machine says of itself is too large, for one
+		updated, usable, err = k.update(ctx, host, recorded)
 	}
 	if err != nil || !usable {
 		return none, err
 	}
-	return recorded, nil
+	return updated, nil
+}
+
+// update is one attempt of refresh.
+func (k *Keeper[T]) update(ctx context.Context, host *metal3.BareMetalHost, recorded T) (updated T, usable bool, err error) {
+	obj := recorded.DeepCopyObject().(T)
+	changed, usable, err := k.kind.update(ctx, host, obj, recorded, metav1.NewTime(k.clock.Now().Truncate(1e9)))
+	if unread := new(unreadError); err != nil && !errors.As(err, &unread) {
+		return recorded, false, err
+	}
+	if !changed {
+		return recorded, usable, err
+	}
+	updated, writeErr := k.objects.UpdateStatus(ctx, obj)
+	return updated, usable, cmp.Or(writeErr, err)
 }
 
 // listIn returns the recorded objects of a namespace; empty means of all.

@@ -65,6 +65,9 @@ func (o *objects[T]) Create(_ context.Context, obj T) (T, error) {
 	if stored, err := o.get(obj.GetNamespace(), obj.GetName()); err == nil {
 		return stored, apierrors.NewAlreadyExists(metal3.Resource("tests"), obj.GetName())
 	}
+	if err := invalid(obj); err != nil {
+		return obj, err
+	}
 	obj = obj.DeepCopyObject().(T)
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
 	obj.SetGeneration(1)
@@ -84,7 +87,7 @@ func (o *objects[T]) UpdateStatus(_ context.Context, obj T) (T, error) {
 	if err != nil || stored.GetResourceVersion() != obj.GetResourceVersion() {
 		return stored, apierrors.NewConflict(metal3.Resource("tests"), obj.GetName(), errors.New("it was written"))
 	}
-	if err := invalid(obj).ToAggregate(); err != nil {
+	if err := invalid(obj); err != nil {
 		return obj, err
 	}
 	return o.put(obj.DeepCopyObject().(T)), nil
@@ -102,16 +105,23 @@ func (o *objects[T]) put(obj T) T {
 }
 
 // invalid returns why the API would refuse an object.
-func invalid(obj runtime.Object) field.ErrorList {
+func invalid(obj interface {
+	metav1.Object
+	runtime.Object
+}) error {
+	var all field.ErrorList
 	switch obj := obj.(type) {
 	case *metal3.HostFirmwareSettings:
-		return validation.ValidateHostFirmwareSettings(obj, nil)
+		all = append(validation.ValidateHostFirmwareSettings(obj, nil), validation.Limits{Spec: 256 << 10, Status: 512 << 10}.Validate(obj, nil)...)
 	case *metal3.HostFirmwareComponents:
-		return validation.ValidateHostFirmwareComponents(obj, nil)
+		all = validation.ValidateHostFirmwareComponents(obj, nil)
 	case *metal3.FirmwareSchema:
-		return validation.ValidateFirmwareSchema(obj, nil)
+		all = append(validation.ValidateFirmwareSchema(obj, nil), validation.Limits{Spec: 768 << 10}.Validate(obj, nil)...)
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(obj.GetObjectKind().GroupVersionKind().GroupKind(), obj.GetName(), all)
 }
 
 // List returns all objects of the kind.
@@ -136,6 +146,7 @@ type countingIronic struct {
 	mu    sync.Mutex
 	asked map[string]int
 	value ironic.Text
+	more  []ironic.BIOSSetting
 	err   error
 	takes time.Duration
 }
@@ -155,7 +166,7 @@ func (l *countingIronic) ListBIOSSettings(ctx context.Context, uuid string) ([]i
 		}
 		l.mu.Lock()
 	}
-	return []ironic.BIOSSetting{{Name: "Turbo", Value: l.value, AttributeType: "String"}}, l.err
+	return append([]ironic.BIOSSetting{{Name: "Turbo", Value: l.value, AttributeType: "String"}}, l.more...), l.err
 }
 
 // fleet is a Reader with some hosts.
@@ -365,6 +376,56 @@ func TestUnread(t *testing.T) {
 					t.Errorf("the condition is %+v", c)
 				}
 				time.Sleep(time.Minute) // the requests end
+			})
+		})
+	}
+}
+
+// TestCannotBeKept: what a machine says of its BIOS may be of any size and of types that nobody knows. Then its object says why it is
+// as it was, and the host does without.
+func TestCannotBeKept(t *testing.T) {
+	long := ironic.Text(strings.Repeat("x", 800<<10))
+	for name, test := range map[string]struct {
+		more ironic.BIOSSetting
+		says string // empty if it can be kept
+	}{
+		"a type of the BMC's own": {more: ironic.BIOSSetting{Name: "Map", AttributeType: "Map", Value: "a"}},
+		"a huge schema":           {ironic.BIOSSetting{Name: "List", AttributeType: "Enumeration", AllowableValues: []ironic.Text{long}}, "786432 bytes"},
+		"a huge value":            {ironic.BIOSSetting{Name: "Text", AttributeType: "String", Value: long}, "524288 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet("a")
+				f.ensure(t, "a")
+				f.moved("a")
+				f.ironic.asked, f.ironic.more, f.ironic.value = nil, []ironic.BIOSSetting{test.more}, "off"
+				for range 600 {
+					settings, err := f.Settings.Ensure(t.Context(), f.hosts["a"])
+					if unread := new(unreadError); errors.As(err, &unread) != (test.says != "") || test.says == "" && settings == nil {
+						t.Fatalf("%v, the error is %v", settings, err)
+					}
+					time.Sleep(time.Second)
+				}
+				if n := f.ironic.asked["node-a"]; test.says != "" && (n < 3 || n > 10) {
+					t.Errorf("Ironic was asked %d times in ten minutes", n)
+				}
+				settings, err := f.settings.Get(t.Context(), "n", "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := meta.FindStatusCondition(settings.Status.Conditions, "UpToDate")
+				if test.says == "" {
+					if schema, _ := f.Settings.SchemaOf(t.Context(), settings); c != nil || settings.Status.Settings["Map"] != "a" || schema.Spec.Schema["Map"].AttributeType != "" {
+						t.Errorf("%+v, %+v", settings.Status, schema)
+					}
+					return
+				}
+				if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "cannot be kept") || !strings.Contains(c.Message, test.says) {
+					t.Errorf("the condition is %+v", c)
+				}
+				if settings.Status.Settings["Turbo"] != "on" {
+					t.Errorf("what was known is lost: %d settings", len(settings.Status.Settings))
+				}
 			})
 		})
 	}

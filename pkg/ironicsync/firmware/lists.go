@@ -47,19 +47,18 @@ func newLists(content string, c clock.Clock) *lists {
 	}
 }
 
-// unreadError says that Ironic does not give what a node has, while it may answer everything else.
-type unreadError struct{ content, reason string }
+// unreadError says that Ironic does not give what a node has, while it may answer everything else, or that what it gives cannot
+// be kept.
+type unreadError struct{ reason string }
 
-func (e *unreadError) Error() string {
-	return "Ironic does not give the " + e.content + " of the machine, and is asked again after a while: " + e.reason
-}
+func (e *unreadError) Error() string { return e.reason }
 
 // listOf returns the list of the node of source, from the Ironic of that name, which ask asks. The error is an *unreadError if it is
 // about that list only.
 func listOf[T any](ctx context.Context, l *lists, ironicName string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
 	id := listID(ironicName, source)
 	if reason, failed := l.recentFailure(id); failed {
-		return nil, &unreadError{l.content, reason}
+		return nil, &unreadError{reason}
 	}
 	requested := l.requests.DoChan(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
@@ -68,8 +67,9 @@ func listOf[T any](ctx context.Context, l *lists, ironicName string, source *met
 		if !isAboutList(err) {
 			return list, err
 		}
-		l.failed(id, ironic.MessageOf(err))
-		return nil, &unreadError{l.content, ironic.MessageOf(err)}
+		reason := "Ironic does not give the " + l.content + " of the machine, and is asked again after a while: " + ironic.MessageOf(err)
+		l.failed(id, reason)
+		return nil, &unreadError{reason}
 	})
 	select {
 	case <-ctx.Done():
@@ -92,6 +92,17 @@ func (l *lists) isLeftAlone(host *metal3.BareMetalHost) bool {
 	}
 	_, failed := l.recentFailure(listID(host.Status.Record.Ironic, source))
 	return failed
+}
+
+// refused notes that the list of a host's node cannot be kept. It reports whether that is new, and so a reason to record it.
+func (l *lists) refused(host *metal3.BareMetalHost, err error) bool {
+	source := settings.SourceOf(host)
+	if source == nil || l.isLeftAlone(host) {
+		return false
+	}
+	l.failed(listID(host.Status.Record.Ironic, source),
+		"What Ironic gives as the "+l.content+" of the machine cannot be kept, and is asked for again after a while: "+err.Error())
+	return true
 }
 
 // recentFailure returns why a list was not given, if it is not to be asked for again yet.

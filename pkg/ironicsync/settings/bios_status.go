@@ -58,7 +58,7 @@ func SchemaOf(host *metal3.BareMetalHost, settings []ironic.BIOSSetting) *metal3
 			continue
 		}
 		schema.Spec.Schema[s.Name] = metal3.SettingSchema{
-			AttributeType: metal3.SettingType(s.AttributeType), AllowableValues: allowed,
+			AttributeType: typeOf(s), AllowableValues: allowed,
 			LowerBound: s.LowerBound, UpperBound: s.UpperBound, MinLength: s.MinLength, MaxLength: s.MaxLength,
 			ReadOnly: s.ReadOnly, Unique: s.Unique,
 		}
@@ -70,6 +70,16 @@ func SchemaOf(host *metal3.BareMetalHost, settings []ironic.BIOSSetting) *metal3
 		schema.Spec.HardwareVendor, schema.Spec.HardwareModel = hardware.SystemVendor.Manufacturer, hardware.SystemVendor.ProductName
 	}
 	return schema
+}
+
+// typeOf returns the type of a setting, or none if it is a word that Redfish does not have: Ironic passes on whatever the registry
+// of a BMC says. Then the BMC judges the values.
+func typeOf(s ironic.BIOSSetting) metal3.SettingType {
+	switch kind := metal3.SettingType(s.AttributeType); kind {
+	case metal3.SettingEnumeration, metal3.SettingString, metal3.SettingInteger, metal3.SettingBoolean:
+		return kind
+	}
+	return ""
 }
 
 // SourceOf returns the state of the host's node for which Ironic's lists of BIOS settings and firmware
@@ -198,7 +208,7 @@ func faultOf(name string, value intstr.IntOrString, firmware *metal3.HostFirmwar
 		return invalid("it is not in the associated schema")
 	}
 	switch accepts.AttributeType {
-	case "": // the BMC has no registry of its settings
+	case "": // nothing is known of it
 	case metal3.SettingEnumeration:
 		if !slices.Contains(accepts.AllowableValues, v) {
 			return invalid("unknown enumeration value - %s", v)
@@ -224,10 +234,8 @@ func faultOf(name string, value intstr.IntOrString, firmware *metal3.HostFirmwar
 		if !strings.EqualFold(v, "true") && !strings.EqualFold(v, "false") {
 			return invalid("%s is not a boolean", v)
 		}
-	case metal3.SettingPassword:
+	case metal3.SettingPassword: // in a schema of the Bare Metal Operator
 		return invalid("passwords are immutable")
-	default:
-		return invalid("unexpected attribute type %s", accepts.AttributeType)
 	}
 	return ""
 }
