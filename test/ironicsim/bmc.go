@@ -34,7 +34,7 @@ type BMC struct {
 	vmedia         string // the image in the virtual drive
 	url            string // what each command has to wait for
 
-	subscriptions    []string // their IDs
+	subscriptions    []map[string]any // as the BMC shows them
 	lastSubscription int
 	settings         machineSettings
 }

@@ -56,7 +56,7 @@ var routes = func() []*route {
 		{method: GET, pattern: "nodes/{node}/vmedia", minor: getVmediaMinor, handle: (*Sim).getVmedia},
 		{method: POST, pattern: "nodes/{node}/vmedia", minor: vmediaMinor, wholeBody: true, handle: (*Sim).postVmedia},
 		{method: DELETE, pattern: "nodes/{node}/vmedia", minor: vmediaMinor, args: []string{"device_types"}, handle: (*Sim).deleteVmedia},
-		{method: GET, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, handle: (*Sim).vendorPassthru},
+		{method: GET, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 		{method: POST, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 		{method: DELETE, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 

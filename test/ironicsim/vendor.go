@@ -19,8 +19,12 @@ func (s *Sim) vendorPassthru(c *call) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]string{http.MethodPost: "create_subscription", http.MethodDelete: "delete_subscription", http.MethodGet: "get_all_subscriptions"}
-	if n.vendorInterface != "redfish" || method != known[c.r.Method] {
+	methods := map[string]func(*call, *node) error{
+		"POST create_subscription": s.subscribe, "DELETE delete_subscription": s.unsubscribe,
+		"GET get_subscription": s.subscription, "GET get_all_subscriptions": s.subscriptions,
+	}
+	do, known := methods[c.r.Method+" "+method]
+	if n.vendorInterface != "redfish" || !known {
 		return badRequest("No handler for method %s", method)
 	}
 	t, err := s.acquire(e, false)
@@ -28,28 +32,56 @@ func (s *Sim) vendorPassthru(c *call) error {
 		return err
 	}
 	defer t.release()
-	if c.r.Method == http.MethodDelete {
-		return s.unsubscribe(c, t.node())
-	}
-	var ids []string
-	err = s.command(s.ctx, t.node(), method, func(b *BMC) {
-		if c.r.Method == http.MethodPost {
-			b.lastSubscription++
-			b.subscriptions = append(b.subscriptions, strconv.Itoa(b.lastSubscription))
-		}
-		ids = slices.Clone(b.subscriptions)
+	return do(c, t.node())
+}
+
+func (s *Sim) subscribe(c *call, n *node) error {
+	body, _ := c.body.(map[string]any)
+	var made map[string]any
+	err := s.command(s.ctx, n, "create_subscription", func(b *BMC) {
+		b.lastSubscription++
+		made = map[string]any{"Id": strconv.Itoa(b.lastSubscription), "Protocol": "Redfish", "Destination": body["Destination"], "Context": body["Context"]}
+		b.subscriptions = append(b.subscriptions, made)
 	})
 	if err != nil {
 		return err
 	}
-	if c.r.Method == http.MethodPost {
-		return c.json(http.StatusOK, map[string]any{"Id": ids[len(ids)-1], "Protocol": "Redfish"})
+	return c.json(http.StatusOK, made)
+}
+
+func (s *Sim) subscription(c *call, n *node) error {
+	body, _ := c.body.(map[string]any)
+	var found map[string]any
+	err := s.command(s.ctx, n, "get_subscription", func(b *BMC) {
+		if i := b.subscriptionOf(body["id"]); i >= 0 {
+			found = b.subscriptions[i]
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		return fault(http.StatusInternalServerError, "Redfish exception occurred. Error: Redfish get_subscription failed for subscription %v", body["id"])
 	}
-	members := make([]map[string]any, 0, len(ids))
-	for _, id := range ids {
-		members = append(members, map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/" + id})
+	return c.json(http.StatusOK, found)
+}
+
+func (s *Sim) subscriptions(c *call, n *node) error {
+	members := []map[string]any{}
+	err := s.command(s.ctx, n, "get_all_subscriptions", func(b *BMC) {
+		for _, subscription := range b.subscriptions {
+			members = append(members, map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/" + textOf(subscription["Id"])})
+		}
+	})
+	if err != nil {
+		return err
 	}
 	return c.json(http.StatusOK, map[string]any{"Members": members})
+}
+
+// subscriptionOf returns the index of the subscription of an ID, or -1.
+func (b *BMC) subscriptionOf(id any) int {
+	return slices.IndexFunc(b.subscriptions, func(s map[string]any) bool { return s["Id"] == id })
 }
 
 // unsubscribe deletes a subscription. Ironic answers 404 whatever the reason for which the BMC has not done it.
@@ -57,7 +89,7 @@ func (s *Sim) unsubscribe(c *call, n *node) error {
 	body, _ := c.body.(map[string]any)
 	found := false
 	err := s.command(s.ctx, n, "delete_subscription", func(b *BMC) {
-		i := slices.Index(b.subscriptions, textOf(body["id"]))
+		i := b.subscriptionOf(body["id"])
 		if found = i >= 0; found {
 			b.subscriptions = slices.Delete(b.subscriptions, i, i+1)
 		}

@@ -36,6 +36,7 @@ func TestNoSecretInAnswers(t *testing.T) {
 		"GetNode":           func(ctx context.Context) (string, error) { _, err := c.GetNode(ctx, node); return "", err },
 		"DeleteNode":        func(ctx context.Context) (string, error) { return "", c.DeleteNode(ctx, ironic.NoFence, node) },
 		"ListSubscriptions": func(ctx context.Context) (string, error) { _, err := c.ListSubscriptions(ctx, node); return "", err },
+		"GetSubscription":   func(ctx context.Context) (string, error) { _, err := c.GetSubscription(ctx, node, "1"); return "", err },
 		"DeleteSubscription": func(ctx context.Context) (string, error) {
 			return "", c.DeleteSubscription(ctx, ironic.NoFence, node, "1")
 		},

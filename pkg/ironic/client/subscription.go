@@ -23,10 +23,10 @@ func (c *Client) CreateSubscription(ctx context.Context, fence ironic.Fence, uui
 		}
 	}
 	var answer struct {
-		ID string `json:"Id"`
+		ID ironic.Text `json:"Id"`
 	}
 	err = c.do(ctx, vendorPassthru(fence, "CreateSubscription", "create an event subscription of node ", http.MethodPost, uuid, "create_subscription", subscription, secrets, &answer))
-	return answer.ID, err
+	return string(answer.ID), err
 }
 
 // DeleteSubscription has the BMC forget a subscription. Ironic answers 404 whatever the reason for
@@ -57,6 +57,16 @@ func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, 
 		ids = append(ids, ironic.SubscriptionIDOf(member.Path))
 	}
 	return ids, nil
+}
+
+// GetSubscription returns an event subscription that the BMC of a node has, as far as the BMC tells: not its headers.
+func (c *Client) GetSubscription(ctx context.Context, uuid, id string) (subscription ironic.Subscription, err error) {
+	if uuid == "" || id == "" {
+		return subscription, errEmptyID
+	}
+	var answer struct{ Destination, Context ironic.Text }
+	err = c.do(ctx, vendorPassthru(ironic.Fence{}, "GetSubscription", "read an event subscription of node ", http.MethodGet, uuid, "get_subscription", map[string]string{"id": id}, nil, &answer))
+	return ironic.Subscription{Destination: string(answer.Destination), Context: string(answer.Context)}, err
 }
 
 // vendorPassthru returns a request for a method of the vendor interface of a node's driver, which

@@ -67,6 +67,8 @@ func TestSubscriptions(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error_message":"{\"faultstring\":\"Failed. Subscription payload: {'HttpHeaders': [{'Authorization': 'Bearer topsecret'}]}\"}"}`))
 		case r.Method == http.MethodPost:
 			_, _ = w.Write([]byte(`{"Id":"7","Protocol":"Redfish"}`))
+		case r.URL.Query().Get("method") == "get_subscription": // some BMCs know no text of that kind
+			_, _ = w.Write([]byte(`{"Id":"7","Protocol":"Redfish","Destination":"https://h/","Context":7,"EventTypes":["Alert"]}`))
 		case r.Method == http.MethodGet:
 			_, _ = w.Write([]byte(`{"Members":[{"@odata.id":"/redfish/v1/EventService/Subscriptions/7/"},{"@odata.id":"/redfish/v1/EventService/Subscriptions/8"}]}`))
 		}
@@ -80,6 +82,9 @@ func TestSubscriptions(t *testing.T) {
 	if diff := cmp.Diff([]string{"7", "8"}, ids); diff != "" || err != nil {
 		t.Errorf("IDs (-want +got):\n%s%v", diff, err)
 	}
+	if is, err := c.GetSubscription(t.Context(), "a", "7"); is.Destination != "https://h/" || is.Context != "7" || err != nil {
+		t.Errorf("read %+v, %v", is, err)
+	}
 	if err := c.DeleteSubscription(t.Context(), ironic.NoFence, "a", "7"); err != nil {
 		t.Error(err)
 	}
@@ -89,6 +94,7 @@ func TestSubscriptions(t *testing.T) {
 	want := []string{
 		`POST /v1/nodes/a/vendor_passthru?method=create_subscription {"Destination":"https://h/","HttpHeaders":[{"Authorization":"Bearer topsecret"}]}`,
 		"GET /v1/nodes/a/vendor_passthru?method=get_all_subscriptions",
+		`GET /v1/nodes/a/vendor_passthru?method=get_subscription {"id":"7"}`,
 		`DELETE /v1/nodes/a/vendor_passthru?method=delete_subscription {"id":"7"}`,
 	}
 	if diff := cmp.Diff(want, f.nodeRequests()); diff != "" {

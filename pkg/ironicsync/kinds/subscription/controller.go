@@ -32,6 +32,7 @@ type Ironic interface {
 	CreateSubscription(ctx context.Context, fence ironic.Fence, uuid string, subscription ironic.Subscription) (id string, err error)
 	DeleteSubscription(ctx context.Context, fence ironic.Fence, uuid, id string) error
 	ListSubscriptions(ctx context.Context, uuid string) (ids []string, err error)
+	GetSubscription(ctx context.Context, uuid, id string) (ironic.Subscription, error)
 }
 
 // Deps are what a Controller works with.
@@ -114,8 +115,8 @@ const (
 	// destinationRetry is when a destination that is not allowed is looked at again: its name may have other
 	// addresses by then.
 	destinationRetry = 10 * time.Minute
-	// bmcTimeout bounds a request that Ironic answers when it has asked the BMC.
-	bmcTimeout = 45 * time.Second
+	// notCreated and notDeleted begin status.error, in the words of the Bare Metal Operator.
+	notCreated, notDeleted = "failed to create a subscription", "failed to delete a subscription"
 )
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -133,8 +134,6 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if host != nil {
 		ctx = redact.With(c.Guard(ctx, host), c.known(subscription))
 	}
-	ctx, cancel := context.WithTimeout(ctx, bmcTimeout)
-	defer cancel()
 	switch {
 	case !subscription.DeletionTimestamp.IsZero():
 		return 0, c.delete(ctx, subscription, host)
@@ -178,24 +177,14 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	if err != nil {
 		return 0, fmt.Errorf("reading the Secret with the HTTP headers: %w", err)
 	}
-	id, node := "", host.Status.Provisioning.ID
-	err = c.ask(ctx, host, func(client Ironic) (err error) {
-		id, err = client.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), node, ironic.Subscription{
-			Destination: subscription.Spec.Destination, Context: subscription.Spec.Context, Headers: headers,
-		})
-		return err
-	})
+	id, err := c.create(ctx, subscription, host, headers)
 	if err != nil {
-		return 0, c.failed(ctx, subscription, "failed to create a subscription", err)
-	}
-	if id == "" {
-		return 0, c.failed(ctx, subscription, "failed to create a subscription", fmt.Errorf("the BMC gave it no ID"))
+		return 0, c.failed(ctx, subscription, notCreated, err)
 	}
 	updated := subscription.DeepCopy()
 	updated.Status.SubscriptionID, updated.Status.Error = id, ""
 	if _, err := c.Subscriptions.UpdateStatus(ctx, updated); err != nil {
-		// Without its ID, nobody could delete it.
-		c.abandon(ctx, host, id)
+		_ = c.unsubscribe(context.WithoutCancel(ctx), subscription, host, id) // without its ID, nobody could; what is left is one too many
 		return 0, kinds.IgnoreNotFound(err)
 	}
 	c.setDue(subscription, time.Time{})
@@ -209,32 +198,15 @@ func (c *Controller) verify(ctx context.Context, subscription *metal3.BMCEventSu
 	if after, isDue := c.isDue(subscription, c.Clock.Now()); !isDue {
 		return after, true, c.report(ctx, subscription, "")
 	}
-	ids, err := c.list(ctx, host)
+	found, err = c.has(ctx, subscription, host, id)
 	if err != nil {
 		return 0, false, c.failed(ctx, subscription, "failed to look for the subscription", err)
 	}
-	if !slices.Contains(ids, id) {
+	if !found {
 		return 0, false, nil // it remains due until the BMC has it again
 	}
 	c.setDue(subscription, time.Time{})
 	return 0, true, c.report(ctx, subscription, "")
-}
-
-func (c *Controller) list(ctx context.Context, host *metal3.BareMetalHost) (ids []string, err error) {
-	err = c.ask(ctx, host, func(client Ironic) error {
-		ids, err = client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
-		return err
-	})
-	return ids, err
-}
-
-// ask makes a request that waits for the BMC of a host. The error is a *kinds.UnprovenError if the BMC may not be the host's.
-func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, request func(client Ironic) error) error {
-	client, _, err := c.Proven(ctx, host)
-	if err != nil {
-		return err
-	}
-	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return request(client) })
 }
 
 // isDue reports whether the BMC is to be asked for a subscription now. If not, left is after what time it
@@ -255,17 +227,19 @@ func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.T
 	return left, left <= 0
 }
 
-// delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host or
-// a node that is gone, or may not be the host's.
+// delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host that is gone or may not have
+// the node, nor for the node of one that is going. A host that stays gets a node again that Ironic has lost.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
 	if !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer) {
 		return nil // another controller's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
 	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
-		err := c.unsubscribe(ctx, host, id)
-		if unproven := new(kinds.UnprovenError); err != nil && !errors.As(err, &unproven) {
-			return c.failed(ctx, subscription, "failed to delete a subscription", err)
+		err := c.unsubscribe(ctx, subscription, host, id)
+		unproven := new(kinds.UnprovenError)
+		isGone := errors.As(err, &unproven) || ironic.IsNotFound(err) && !host.DeletionTimestamp.IsZero()
+		if err != nil && !isGone {
+			return c.failed(ctx, subscription, notDeleted, err)
 		}
 	}
 	if err := kinds.RemoveFinalizer(ctx, c.Subscriptions, subscription, metal3.BMCEventSubscriptionFinalizer); err != nil {
@@ -273,31 +247,6 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 	}
 	c.forget(kinds.KeyOf(subscription))
 	return nil
-}
-
-// unsubscribe deletes a subscription from the BMC. One that the BMC does not have, or whose node is
-// gone, is deleted already.
-func (c *Controller) unsubscribe(ctx context.Context, host *metal3.BareMetalHost, id string) error {
-	node := host.Status.Provisioning.ID
-	err := c.ask(ctx, host, func(client Ironic) error {
-		return client.DeleteSubscription(ctx, c.Fence.At(host.ResourceVersion), node, id)
-	})
-	if err == nil || !ironic.IsNotFound(err) {
-		return err
-	}
-	// Ironic answers 404 for each error of the BMC, also if it does not answer.
-	ids, listErr := c.list(ctx, host)
-	if ironic.IsNotFound(listErr) || listErr == nil && !slices.Contains(ids, id) {
-		return nil
-	}
-	return err
-}
-
-// abandon deletes a subscription that could not be recorded.
-func (c *Controller) abandon(ctx context.Context, host *metal3.BareMetalHost, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcTimeout)
-	defer cancel()
-	_ = c.unsubscribe(ctx, host, id) // what is left behind is one subscription too many
 }
 
 // known returns what Ironic may repeat of a subscription: the values of its headers, and what its user wrote.

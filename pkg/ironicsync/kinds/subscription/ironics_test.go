@@ -31,7 +31,7 @@ func TestTheHostsOwnIronicIsAsked(t *testing.T) {
 		t.Errorf("%v, the BMC has %v", err, w.bmc)
 	}
 	c.setDue(w.subscription, time.Now())
-	if err := w.reconcile(t, c); err != nil || w.requests[len(w.requests)-1] != "list" {
+	if err := w.reconcile(t, c); err != nil || w.requests[len(w.requests)-1] != "get 1" {
 		t.Errorf("%v, requests %q", err, w.requests)
 	}
 	w.subscription.DeletionTimestamp = new(metav1.Now())

@@ -34,6 +34,8 @@ type world struct {
 	bmcError     error  // of each request
 	quotes       string // what Ironic says when a subscription is created
 	deleteError  error
+	nodeError    error  // of each read of the node
+	lateAnswer   bool   // the BMC creates subscriptions, and Ironic has no answer in time
 	notAllowed   error  // the destination
 	unproven     string // why the node is not the host's
 	requests     []string
@@ -80,8 +82,8 @@ func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (str
 	return w.unproven, nil
 }
 
-func (*world) GetNode(context.Context, string) (*ironic.Node, error) {
-	return &ironic.Node{UUID: "node"}, nil
+func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
+	return &ironic.Node{UUID: "node"}, w.nodeError
 }
 
 func (w *world) controller() *Controller {
@@ -121,7 +123,17 @@ func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ st
 	w.made++
 	id := strconv.Itoa(w.made)
 	w.bmc[id] = s
+	if w.lateAnswer {
+		return "", &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer in time"}
+	}
 	return id, nil
+}
+
+func (w *world) GetSubscription(_ context.Context, _, id string) (ironic.Subscription, error) {
+	w.requests = append(w.requests, "get "+id)
+	is := w.bmc[id]
+	is.Headers = nil // as a BMC does
+	return is, w.bmcError
 }
 
 func (w *world) DeleteSubscription(_ context.Context, fence ironic.Fence, _, id string) error {
@@ -208,6 +220,41 @@ func TestNotRecorded(t *testing.T) {
 	}
 }
 
+// A BMC that creates a subscription after Ironic's caller has given up is not given a second one: it has room for a few. Those of
+// others, and another one for the same receiver, are not taken for it.
+func TestCreatedWithoutAnAnswer(t *testing.T) {
+	w := newWorld()
+	w.bmc["of others"] = ironic.Subscription{Destination: "https://others.example/"}
+	w.bmc["with another context"] = ironic.Subscription{Destination: "https://events.example/", Context: "rack 8"}
+	w.lateAnswer = true
+	c := w.controller()
+	if err := w.reconcile(t, c); err == nil {
+		t.Fatal("no error")
+	}
+	w.lateAnswer = false
+	c.bmcs.Reset(kinds.NodeOf(w.host))
+	if err := w.reconcile(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if status := w.subscription.Status; status != (metal3.BMCEventSubscriptionStatus{SubscriptionID: "1"}) || len(w.bmc) != 3 {
+		t.Errorf("status %+v, the BMC has %v", status, w.bmc)
+	}
+}
+
+// A BMC that was reset gives the number of a lost subscription to the next one, whoever makes that.
+func TestAnotherOfItsID(t *testing.T) {
+	w := newWorld()
+	c := w.controller()
+	if err := w.reconcile(t, c); err != nil {
+		t.Fatal(err)
+	}
+	w.bmc = map[string]ironic.Subscription{"1": {Destination: "https://others.example/"}}
+	c.setDue(w.subscription, time.Now())
+	if err := w.reconcile(t, c); err != nil || w.subscription.Status.SubscriptionID != "2" || len(w.bmc) != 2 {
+		t.Errorf("%v, status %+v, the BMC has %v", err, w.subscription.Status, w.bmc)
+	}
+}
+
 // When a subscription may go that is being deleted.
 func TestDelete(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -215,27 +262,30 @@ func TestDelete(t *testing.T) {
 		requests []string
 		stays    bool
 	}{
-		"as it is":                    {func(*world) {}, []string{"delete 1"}, false},
-		"never created":               {func(w *world) { w.subscription.Status.SubscriptionID = "" }, nil, false},
-		"the host is gone":            {func(w *world) { w.host = nil }, nil, false},
-		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, nil, false},
-		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
-		"a node of another cluster":   {func(w *world) { hold(w.host) }, nil, false},
-		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false},
-		"a node that is not proven":   {func(w *world) { w.unproven = "another host's" }, nil, false},
-		"the BMC has lost it":         {func(w *world) { w.bmc, w.deleteError = nil, ironicSays(404, "no such subscription") }, []string{"delete 1", "list"}, false},
-		"the node is gone":            {func(w *world) { w.bmcError = ironicSays(404, "Node could not be found") }, []string{"delete 1", "list"}, false},
-		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"delete 1"}, true},
-		"404 for a BMC that is away":  {func(w *world) { w.deleteError, w.bmcError = ironicSays(404, "no route"), ironicSays(500, "no route") }, []string{"delete 1", "list"}, true},
-		"404 for one that is not":     {func(w *world) { w.deleteError = ironicSays(404, "not now") }, []string{"delete 1", "list"}, true},
-		"the node is locked meantime": {func(w *world) { w.deleteError = ironicSays(409, "Node n is locked by host c") }, []string{"delete 1"}, true},
+		"as it is":                  {func(*world) {}, []string{"list", "get 1", "delete 1"}, false},
+		"never created":             {func(w *world) { w.subscription.Status.SubscriptionID = "" }, nil, false},
+		"the host is gone":          {func(w *world) { w.host = nil }, nil, false},
+		"the host has no node":      {func(w *world) { w.host.Status.Provisioning.ID = "" }, nil, false},
+		"the host is detached":      {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
+		"a node of another cluster": {func(w *world) { hold(w.host) }, nil, false},
+		"a restored status":         {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false},
+		"a node that is not proven": {func(w *world) { w.unproven = "another host's" }, nil, false},
+		"the BMC has lost it":       {func(w *world) { w.bmc = nil }, []string{"list"}, false},
+		"another one has its ID":    {func(w *world) { w.bmc["1"] = ironic.Subscription{Destination: "https://others.example/"} }, []string{"list", "get 1"}, false},
+		"Ironic has lost the node":  {func(w *world) { w.nodeError = ironicSays(404, "Node could not be found") }, nil, true},
+		"and the host is going": {func(w *world) {
+			w.nodeError, w.host.DeletionTimestamp = ironicSays(404, "not found"), new(metav1.Now())
+		}, nil, false},
+		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"list"}, true},
+		"404 for one that is there":   {func(w *world) { w.deleteError = ironicSays(404, "not now") }, []string{"list", "get 1", "delete 1"}, true},
+		"the node is locked meantime": {func(w *world) { w.deleteError = ironicSays(409, "Node n is locked by host c") }, []string{"list", "get 1", "delete 1"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.subscription.DeletionTimestamp = new(metav1.Now())
 			w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
 			w.subscription.Status.SubscriptionID = "1"
-			w.bmc["1"] = ironic.Subscription{}
+			w.bmc["1"] = ironic.Subscription{Destination: "https://EVENTS.example:443"} // in the BMC's own spelling
 			test.given(w)
 			_, err := w.controller().reconcile(t.Context(), key)
 			if stays := w.subscription != nil; stays != test.stays || (err != nil) != test.stays {
@@ -284,14 +334,14 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 				t.Errorf("%v, status.error %q", err, w.subscription.Status.Error)
 			}
 		}
-		if w.requests[0] != "list" || !slices.Equal(w.requests[1:3], []string{"list", "create"}) {
-			t.Errorf("requests %q", w.requests)
+		if diff := cmp.Diff([]string{"list", "get 1", "list", "create", "list", "list", "create"}, w.requests[:7]); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		w.quotes, w.requests = "", nil
 		if err := w.reconcile(t, c); err != nil || w.subscription.Status.Error != "" {
 			t.Fatalf("%v, status.error %q", err, w.subscription.Status.Error)
 		}
-		if diff := cmp.Diff([]string{"list", "create"}, w.requests); diff != "" {
+		if diff := cmp.Diff([]string{"list", "list", "create"}, w.requests); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if id := w.subscription.Status.SubscriptionID; id != "1" || len(w.bmc) != 1 {

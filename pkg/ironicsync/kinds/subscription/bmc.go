@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package subscription
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// bmcTimeout bounds what is asked of a BMC at once. Ironic answers when the BMC has.
+const bmcTimeout = 45 * time.Second
+
+// ask makes requests that wait for the BMC of a host. The error is a *kinds.UnprovenError if the BMC may not be the host's.
+func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, requests func(ctx context.Context, client Ironic) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bmcTimeout)
+	defer cancel()
+	client, _, err := c.Proven(ctx, host)
+	if err != nil {
+		return err
+	}
+	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return requests(ctx, client) })
+}
+
+// create creates a subscription, and returns its ID. If that was tried before, the BMC may have it although there was no answer.
+func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, err error) {
+	if strings.HasPrefix(subscription.Status.Error, notCreated) {
+		if id, err = c.find(ctx, subscription, host); id != "" || err != nil {
+			return id, err
+		}
+	}
+	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) (err error) {
+		wanted := wantedOf(subscription)
+		wanted.Headers = headers
+		id, err = client.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, wanted)
+		return err
+	})
+	if err == nil && id == "" {
+		err = errors.New("the BMC gave it no ID")
+	}
+	return id, err
+}
+
+// find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none.
+func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) (id string, err error) {
+	var recorded []string
+	for _, other := range c.ByIndex(byHost, host.Namespace+"/"+host.Name) {
+		if other.UID != subscription.UID {
+			recorded = append(recorded, other.Status.SubscriptionID)
+		}
+	}
+	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
+		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		for _, candidate := range ids {
+			if slices.Contains(recorded, candidate) {
+				continue
+			}
+			is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, candidate)
+			switch answer := new(ironic.APIError); {
+			case errors.As(err, &answer) && !ironic.IsLocked(err): // somebody else's, which the BMC cannot show
+			case err != nil:
+				return err
+			case isSame(is, wantedOf(subscription)):
+				id = candidate
+				return nil
+			}
+		}
+		return err
+	})
+	return id, err
+}
+
+// has reports whether the BMC has a subscription, and not another one of its ID: when they are reset, many BMCs forget all, and number
+// the next ones from the beginning.
+func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) (found bool, err error) {
+	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
+		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		if err != nil || !slices.Contains(ids, id) {
+			return err
+		}
+		is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, id)
+		found = err == nil && isSame(is, wantedOf(subscription))
+		return err
+	})
+	return found, err
+}
+
+// unsubscribe deletes a subscription from the BMC, if that has it. Ironic answers 404 for each error of the BMC: when it is tried
+// again, it shows whether the BMC has it still.
+func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) error {
+	if found, err := c.has(ctx, subscription, host, id); err != nil || !found {
+		return err
+	}
+	return c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
+		return client.DeleteSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, id)
+	})
+}
+
+// wantedOf returns what the BMC is to have, without the headers, which it does not show.
+func wantedOf(subscription *metal3.BMCEventSubscription) ironic.Subscription {
+	return ironic.Subscription{Destination: subscription.Spec.Destination, Context: subscription.Spec.Context}
+}
+
+// isSame reports whether what a BMC has may be what was wanted. It may spell a URL in its own way, or leave out anything.
+func isSame(is, wanted ironic.Subscription) bool {
+	return (is.Destination == "" || spelled(is.Destination) == spelled(wanted.Destination)) &&
+		(is.Context == "" || wanted.Context == "" || is.Context == wanted.Context)
+}
+
+// spelled returns the one way in which a URL is compared.
+func spelled(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	u.Host = strings.TrimSuffix(strings.ToLower(u.Host), port)
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), ""
+	return u.String()
+}
