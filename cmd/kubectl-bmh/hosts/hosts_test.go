@@ -170,6 +170,7 @@ func TestReached(t *testing.T) {
 		{"not ok", host(metal3.StateInspecting, withError), OK, false},
 		{"idle", host(metal3.StateProvisioned), Idle, true},
 		{"busy", host(metal3.StateProvisioning), Idle, false},
+		{"idle but for a reboot that was asked for", host(metal3.StateProvisioned, power("power on", ""), rebooting(metal3.RebootAnnotation)), Idle, false},
 	} {
 		if got := Reached(c.host, c.target); got != c.want {
 			t.Errorf("%s: %t", c.name, got)

@@ -66,7 +66,7 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	case OK:
 		return Problem(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
 	case Idle:
-		return !IsBusy(host) && (host.Status.Ironic == nil || host.Status.Ironic.TargetPowerState == "")
+		return !IsBusy(host) && !isToReboot(host) && (host.Status.Ironic == nil || host.Status.Ironic.TargetPowerState == "")
 	}
 	return false
 }
@@ -86,10 +86,16 @@ func isPowered(host *metal3.BareMetalHost, on bool) bool {
 	if ironic == nil || ironic.TargetPowerState != "" {
 		return false
 	}
-	if _, reboots := host.Annotations[metal3.RebootAnnotation]; on && reboots {
-		return false // the leader has yet to switch it off
+	if on && isToReboot(host) {
+		return false
 	}
 	return on && ironic.PowerState == ironicPowerOn || !on && ironic.PowerState == ironicPowerOff
+}
+
+// isToReboot reports whether the leader has yet to switch the host off, because of its annotation.
+func isToReboot(host *metal3.BareMetalHost) bool {
+	_, asked := host.Annotations[metal3.RebootAnnotation]
+	return asked
 }
 
 // IsAskedFor reports whether the spec of a host asks for the target. If it does not, why says
