@@ -143,6 +143,10 @@ func TestActionsWithHungEtcd(t *testing.T) {
 	off := func() runtime.Object {
 		return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}
 	}
+	soft := func() runtime.Object {
+		return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}}
+	}
+	on := func() runtime.Object { return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}} }
 	inspect := func() runtime.Object { return &metal3.HostInspection{} }
 	refused := &ironic.APIError{Status: 400, Op: "test", Message: "the machine is sealed"}
 	tests := []struct {
@@ -150,6 +154,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 		request       func() runtime.Object
 		reads, writes int
 		deleted       bool
+		kept          bool // the machine is left on although spec.online is false
 		answer        error
 		code          int32
 		says          []string
@@ -163,6 +168,8 @@ func TestActionsWithHungEtcd(t *testing.T) {
 		{name: "inspect, not written", request: inspect, reads: -1, code: 504, says: []string{"etcd did not confirm the change"}},
 		{name: "power, a hard one not recorded", request: off, reads: -1, writes: 0, code: 504, says: []string{"etcd did not confirm the change"}},
 		{name: "power, not put back", request: off, reads: -1, writes: 2, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to true"}},
+		{name: "power of a machine that is left on, not taken back", request: soft, kept: true, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "may be switched off, because this could not be taken back"}},
+		{name: "power on of one, not put back", request: on, kept: true, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to false"}},
 		{name: "inspect, not put back", request: inspect, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "inspect.metal3.io could not be removed"}},
 		{name: "inspect, deleted meanwhile", request: inspect, deleted: true, reads: 1, writes: 1, code: 404, says: []string{"not found"}},
 		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 2, writes: 2, answer: refused, code: 409, says: []string{"the machine is sealed"}},
@@ -176,6 +183,11 @@ func TestActionsWithHungEtcd(t *testing.T) {
 					host:  newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.ID = true, "n" }),
 					node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOn},
 					reads: test.reads, writes: test.writes, deleted: test.deleted, answer: test.answer,
+				}
+				if test.kept {
+					o.host.Spec.Online, o.host.Spec.ExternallyProvisioned, o.host.Status.Provisioning.State = false, true, metal3.StateExternallyProvisioned
+					o.host.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "n", InstanceUUID: "i", KeepPower: true}
+					o.node.InstanceUUID, o.node.ProvisionState = "i", ironic.Active
 				}
 				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
 				var action rest.Storage
