@@ -162,6 +162,7 @@ func TestOneMachineAtTwoAddresses(t *testing.T) {
 	if !strings.Contains(held.Status.ErrorMessage, `"first" in this namespace`) {
 		t.Errorf("it says %q", held.Status.ErrorMessage)
 	}
+	bed(ctx).WaitHost(t, ctx, ns, "second", "is on", func(h *metal3.BareMetalHost) bool { return h.Status.PoweredOn }) // which harms nobody
 	bed(ctx).PatchHost(t, ctx, ns, "second", `{"spec":{"online":false}}`)
 	bed(ctx).PatchHost(t, ctx, ns, "first", `{"spec":{"online":false}}`)
 	bed(ctx).WaitHost(t, ctx, ns, "first", "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
