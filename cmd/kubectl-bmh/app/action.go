@@ -36,8 +36,27 @@ type action struct {
 	show func(host *metal3.BareMetalHost) string
 	// target is what --wait waits for.
 	target hosts.Target
-	// do makes the request. It returns the answer, and what the server says about it.
-	do func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (answer runtime.Object, message string, err error)
+	// do makes the request.
+	do doFunc
+}
+
+// doFunc makes the request of an action. It returns the answer, and what the server says in it.
+type doFunc func(ctx context.Context, client hostClient, host *metal3.BareMetalHost, options metav1.CreateOptions) (answer runtime.Object, message string, err error)
+
+// post returns what POSTs a request by a method of the client. messageOf returns what the server says in an answer; nil if it says
+// nothing there.
+func post[T runtime.Object](method func(hostClient, context.Context, string, T, metav1.CreateOptions) (T, error), request T, messageOf func(answer T) string) doFunc {
+	return func(ctx context.Context, client hostClient, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
+		copied := request.DeepCopyObject().(T) // what encodes it writes into it, for several hosts at the same time
+		answer, err := method(client, ctx, host.Name, copied, options)
+		if err != nil {
+			return nil, "", err
+		}
+		if messageOf == nil {
+			return answer, "", nil
+		}
+		return answer, messageOf(answer), nil
+	}
 }
 
 // actionFlags are the flags of commands that act on hosts.
@@ -132,7 +151,7 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	err = inOrder(found, atOnce, func(host *metal3.BareMetalHost) (outcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		answer, message, err := a.do(ctx, clients, host, createOptions(f.dryRun))
+		answer, message, err := a.do(ctx, clients.hosts(host.Namespace), host, createOptions(f.dryRun))
 		return outcome{answer, message}, err
 	}, func(host *metal3.BareMetalHost, o outcome, err error) error {
 		if err != nil {

@@ -3,11 +3,7 @@
 package app
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
@@ -37,13 +33,7 @@ unless spec.inspectionMode is fast.`,
 		`  kubectl bmh inspect worker-0 --wait`,
 		action{
 			past: "inspection requested", destroys: "reboots and inspects", target: hosts.Available,
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).Inspect(ctx, host.Name, &metal3.HostInspection{}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, "", nil
-			},
+			do: post(hostClient.Inspect, &metal3.HostInspection{}, nil),
 		})
 }
 
@@ -54,12 +44,6 @@ func newRetryCommand(s *session) *cobra.Command {
   kubectl bmh retry --all --wait`,
 		action{
 			past: "retried", target: hosts.OK,
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).Retry(ctx, host.Name, &metal3.HostRetry{}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, answer.Status.Message, nil
-			},
+			do: post(hostClient.Retry, &metal3.HostRetry{}, func(answer *metal3.HostRetry) string { return answer.Status.Message }),
 		})
 }

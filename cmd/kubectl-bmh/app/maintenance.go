@@ -3,15 +3,12 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
@@ -53,13 +50,8 @@ func newMaintenanceCommand(s *session) *cobra.Command {
 		}
 		return action{
 			past: "maintenance " + word,
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).Maintenance(ctx, host.Name, &metal3.HostMaintenance{Spec: metal3.HostMaintenanceSpec{Action: metal3.MaintenanceAction(word), Reason: reason}}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, answer.Status.Message, nil
-			},
+			do: post(hostClient.Maintenance, &metal3.HostMaintenance{Spec: metal3.HostMaintenanceSpec{Action: metal3.MaintenanceAction(word), Reason: reason}},
+				func(answer *metal3.HostMaintenance) string { return answer.Status.Message }),
 		}, nil
 	})
 	cmd.Short = "Have hosts left alone while somebody works on them, or end that"
@@ -79,13 +71,7 @@ func newLocateCommand(s *session) *cobra.Command {
 		wanted.State = indicatorStates[word]
 		return action{
 			past: "light " + string(wanted.State),
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).Indicator(ctx, host.Name, &metal3.HostIndicator{Spec: wanted}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, "", nil
-			},
+			do:   post(hostClient.Indicator, &metal3.HostIndicator{Spec: wanted}, nil),
 		}, nil
 	})
 	cmd.Short = "Switch the light by which a host is found in a rack"
@@ -102,13 +88,7 @@ func newNMICommand(s *session) *cobra.Command {
 		"  kubectl bmh nmi worker-0",
 		action{
 			past: "interrupted", destroys: "crashes the operating systems of",
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).NMI(ctx, host.Name, &metal3.HostNMI{}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, answer.Status.Message, nil
-			},
+			do: post(hostClient.NMI, &metal3.HostNMI{}, func(answer *metal3.HostNMI) string { return answer.Status.Message }),
 		})
 }
 
@@ -118,12 +98,6 @@ func newRebuildCommand(s *session) *cobra.Command {
 		"  kubectl bmh rebuild worker-0 --wait",
 		action{
 			past: "rebuild requested", destroys: "erases the root disks of", target: hosts.Provisioned,
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				answer, err := c.hosts(host.Namespace).Rebuild(ctx, host.Name, &metal3.HostRebuild{}, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, answer.Status.Message, nil
-			},
+			do: post(hostClient.Rebuild, &metal3.HostRebuild{}, func(answer *metal3.HostRebuild) string { return answer.Status.Message }),
 		})
 }

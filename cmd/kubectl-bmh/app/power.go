@@ -3,14 +3,11 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
@@ -60,13 +57,7 @@ func powerAction(what metal3.PowerAction, mode metal3.PowerMode) action {
 	a := action{
 		past:   "power " + string(what) + " requested",
 		target: hosts.On,
-		do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-			answer, err := c.hosts(host.Namespace).Power(ctx, host.Name, &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: what, Mode: mode}}, options)
-			if err != nil {
-				return nil, "", err
-			}
-			return answer, answer.Status.Message, nil
-		},
+		do:     post(hostClient.Power, &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: what, Mode: mode}}, func(answer *metal3.HostPower) string { return answer.Status.Message }),
 	}
 	switch what {
 	case metal3.PowerActionOff:

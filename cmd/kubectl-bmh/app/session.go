@@ -134,8 +134,10 @@ func connectWith(config *rest.Config) (*clients, error) {
 	return &clients{metal3, core, dynamic}, nil
 }
 
-// hosts returns the client of the hosts of a namespace.
-func (c *clients) hosts(namespace string) metal3client.BareMetalHostInterface {
+// hostClient is the client of the hosts of a namespace.
+type hostClient = metal3client.BareMetalHostInterface
+
+func (c *clients) hosts(namespace string) hostClient {
 	return c.metal3.Metal3V1alpha1().BareMetalHosts(namespace)
 }
 

@@ -27,18 +27,20 @@ If something else is deployed on a node by the time of a yes, its host remains h
   kubectl bmh takeover -l rack=7 --yes --wait`,
 		action{
 			past: "taken over", destroys: "confirms the nodes of", target: hosts.OK, show: showHeld,
-			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-				request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
-				if node := host.Status.Ironic; node != nil && node.Unproven == "" {
-					request.Spec.InstanceUUID = &host.Status.Ironic.InstanceUUID
-				}
-				answer, err := c.hosts(host.Namespace).Takeover(ctx, host.Name, request, options)
-				if err != nil {
-					return nil, "", err
-				}
-				return answer, answer.Status.Message, nil
+			do: func(ctx context.Context, client hostClient, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
+				do := post(hostClient.Takeover, takeoverOf(host), func(answer *metal3.HostTakeover) string { return answer.Status.Message })
+				return do(ctx, client, host, options)
 			},
 		})
+}
+
+// takeoverOf confirms the node and the deployment that the host was shown with.
+func takeoverOf(host *metal3.BareMetalHost) *metal3.HostTakeover {
+	request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
+	if node := host.Status.Ironic; node != nil && node.Unproven == "" {
+		request.Spec.InstanceUUID = &host.Status.Ironic.InstanceUUID
+	}
+	return request
 }
 
 // showHeld says why a host is held, what Ironic says of its node, and what follows if that is confirmed. It is empty for

@@ -3,13 +3,10 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
@@ -52,13 +49,6 @@ func transferAction(to string) action {
 	}
 	return action{
 		past: "transfer requested", destroys: "moves to " + destination, target: hosts.Idle,
-		do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
-			request := &metal3.HostTransfer{Spec: metal3.HostTransferSpec{Ironic: &to}}
-			answer, err := c.hosts(host.Namespace).Transfer(ctx, host.Name, request, options)
-			if err != nil {
-				return nil, "", err
-			}
-			return answer, answer.Status.Message, nil
-		},
+		do: post(hostClient.Transfer, &metal3.HostTransfer{Spec: metal3.HostTransferSpec{Ironic: &to}}, func(answer *metal3.HostTransfer) string { return answer.Status.Message }),
 	}
 }
