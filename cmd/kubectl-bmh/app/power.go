@@ -3,10 +3,6 @@
 package app
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -14,40 +10,21 @@ import (
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 )
 
-var powerActions = []string{string(metal3.PowerActionOn), string(metal3.PowerActionOff), string(metal3.PowerActionReboot)}
-
 func newPowerCommand(s *session) *cobra.Command {
-	f := &actionFlags{session: s, canWait: true}
 	mode := ""
-	cmd := &cobra.Command{
-		Use:     "power (on | off | reboot) (NAME... | -l LABELS | --all)",
-		GroupID: groupAct,
-		Short:   "Switch hosts on or off, or reboot them",
-		Long: `Switches hosts on or off, or reboots them (POST to the subresource power).
+	words := []string{string(metal3.PowerActionOn), string(metal3.PowerActionOff), string(metal3.PowerActionReboot)}
+	cmd := newWordCommand(&actionFlags{session: s, canWait: true}, "power", words, func(word string) (action, error) {
+		err := checkOneOf("--mode", mode, "", string(metal3.PowerModeSoft), string(metal3.PowerModeHard))
+		return powerAction(metal3.PowerAction(word), metal3.PowerMode(mode)), err
+	})
+	cmd.Short = "Switch hosts on or off, or reboot them"
+	cmd.Long = `Switches hosts on or off, or reboots them (POST to the subresource power).
 
 on and off also set spec.online, so that nothing undoes them. off and reboot ask the running system to shut
-down; with --mode hard, the power is cut.`,
-		Example: `  kubectl bmh power off worker-0 --mode hard
+down; with --mode hard, the power is cut.`
+	cmd.Example = `  kubectl bmh power off worker-0 --mode hard
   kubectl bmh power reboot -l rack=7 --wait
-  kubectl bmh power on --all --dry-run=server`,
-		Args: cobra.MinimumNArgs(1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) == 0 {
-				return withPrefix(powerActions, prefix), cobra.ShellCompDirectiveNoFileComp
-			}
-			return s.completeHosts(1)(cmd, args, prefix)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(powerActions, args[0]) {
-				return fmt.Errorf("the first argument must be one of %s, not %q", strings.Join(powerActions, ", "), args[0])
-			}
-			if err := checkOneOf("--mode", mode, "", string(metal3.PowerModeSoft), string(metal3.PowerModeHard)); err != nil {
-				return err
-			}
-			return f.run(cmd.Context(), args[1:], powerAction(metal3.PowerAction(args[0]), metal3.PowerMode(mode)))
-		},
-	}
-	f.addFlags(cmd)
+  kubectl bmh power on --all --dry-run=server`
 	cmd.Flags().StringVar(&mode, "mode", "", "How off and reboot are done: soft or hard")
 	completeFlag(cmd, "mode", completeWords(string(metal3.PowerModeSoft), string(metal3.PowerModeHard)))
 	return cmd
