@@ -48,23 +48,8 @@ metal3-candidates-reader.`,
 }
 
 func (s *session) candidates(ctx context.Context, print *genericclioptions.PrintFlags) error {
-	printer, err := s.listPrinter(print)
-	if err != nil {
-		return err
-	}
-	c, _, err := s.connect()
-	if err != nil {
-		return err
-	}
-	list, err := c.listIronicObjects(ctx, candidateResource)
-	if err != nil {
-		return err
-	}
-	if printer != nil {
-		return printer(list)
-	}
-	candidates, err := itemsOf[ironic.Candidate](list)
-	if err != nil {
+	candidates, isPrinted, err := listOrPrint[ironic.Candidate](ctx, s, candidateResource, print)
+	if err != nil || isPrinted {
 		return err
 	}
 	if len(candidates) == 0 {

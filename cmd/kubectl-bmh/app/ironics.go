@@ -39,26 +39,11 @@ among them. It needs the cluster role metal3-ironics-editor.`,
 }
 
 func (s *session) ironics(ctx context.Context, print *genericclioptions.PrintFlags) error {
-	printer, err := s.listPrinter(print)
-	if err != nil {
-		return err
-	}
-	c, _, err := s.connect()
-	if err != nil {
-		return err
-	}
-	list, err := c.listIronicObjects(ctx, instanceResource)
+	instances, isPrinted, err := listOrPrint[ironic.IronicInstance](ctx, s, instanceResource, print)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("IronicInstances are shown to administrators only, who have the cluster role metal3-ironics-editor: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	if printer != nil {
-		return printer(list)
-	}
-	instances, err := itemsOf[ironic.IronicInstance](list)
-	if err != nil {
+	if err != nil || isPrinted {
 		return err
 	}
 	if len(instances) == 0 {

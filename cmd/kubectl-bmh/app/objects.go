@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	ironic "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 )
@@ -38,15 +39,27 @@ func itemsOf[T any](list *unstructured.UnstructuredList) ([]T, error) {
 	return items, nil
 }
 
-// listPrinter returns what prints a list as -o asks for, or nil without -o.
-func (s *session) listPrinter(print *genericclioptions.PrintFlags) (func(*unstructured.UnstructuredList) error, error) {
+// listOrPrint lists the objects of a resource of the group ironic.metal3-apiserver.io. It prints them if -o asks for that, and
+// returns them with their type otherwise.
+func listOrPrint[T any](ctx context.Context, s *session, resource schema.GroupVersionResource, print *genericclioptions.PrintFlags) (items []T, isPrinted bool, err error) {
+	var printer printers.ResourcePrinter
 	format := *print.OutputFormat
-	if format == "" {
-		return nil, nil
+	if format != "" {
+		if printer, err = print.ToPrinter(); err != nil {
+			return nil, false, err
+		}
 	}
-	printer, err := print.ToPrinter()
+	c, _, err := s.connect()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return func(list *unstructured.UnstructuredList) error { return printer.PrintObj(list, s.objects(format)) }, nil
+	list, err := c.listIronicObjects(ctx, resource)
+	if err != nil {
+		return nil, false, err
+	}
+	if printer != nil {
+		return nil, true, printer.PrintObj(list, s.objects(format))
+	}
+	items, err = itemsOf[T](list)
+	return items, false, err
 }
