@@ -121,28 +121,18 @@ never written to. The server takes the node over by its BMC.`,
 }
 
 func (s *session) completeCandidates(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	s.warnings = silent{}
-	c, _, err := s.connect()
-	if err != nil || len(args) > 0 {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	candidates, err := c.listCandidates(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []cobra.Completion
-	for _, candidate := range candidates {
-		name := candidate.Status.NodeName
-		if name == "" {
-			name = candidate.Name
+	return s.complete(cmd.Context(), func(ctx context.Context, c *clients, _ string) (words []cobra.Completion, err error) {
+		candidates, err := c.listCandidates(ctx)
+		for _, candidate := range candidates {
+			if name := cmp.Or(candidate.Status.NodeName, candidate.Name); strings.HasPrefix(name, prefix) {
+				words = append(words, cobra.CompletionWithDesc(view.Clean(name), view.Clean(candidate.Status.ProvisionState)))
+			}
 		}
-		if strings.HasPrefix(name, prefix) {
-			words = append(words, cobra.CompletionWithDesc(view.Clean(name), view.Clean(candidate.Status.ProvisionState)))
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+		return words, err
+	}), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (c *adoptCommand) adopt(ctx context.Context, node string) error {

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,9 @@ func (s *session) completeOneHost(cmd *cobra.Command, args []string, prefix stri
 	return s.hostNames(cmd.Context(), nil, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
-// hostNames returns the names that begin with a prefix, each with the state of the host. There
-// are none if the server cannot be asked: a shell has no place for errors.
-func (s *session) hostNames(ctx context.Context, given []string, prefix string) []cobra.Completion {
+// complete completes with what ask has learnt from the server. That is nothing if the server cannot be asked: a shell has no
+// place for errors.
+func (s *session) complete(ctx context.Context, ask func(ctx context.Context, c *clients, namespace string) ([]cobra.Completion, error)) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	s.warnings = silent{}
@@ -71,44 +72,44 @@ func (s *session) hostNames(ctx context.Context, given []string, prefix string) 
 	if err != nil {
 		return nil
 	}
-	list, err := c.listHosts(ctx, namespace, metav1.ListOptions{})
+	words, err := ask(ctx, c, namespace)
 	if err != nil {
 		return nil
 	}
-	isGiven := map[string]bool{}
-	for _, name := range given {
-		isGiven[name] = true
-	}
-	var names []cobra.Completion
-	for i := range list.Items {
-		host := &list.Items[i]
-		if strings.HasPrefix(host.Name, prefix) && !isGiven[host.Name] {
-			names = append(names, cobra.CompletionWithDesc(view.Clean(host.Name), view.Clean(hosts.State(host))))
+	return words
+}
+
+// hostNames returns the names that begin with a prefix, each with the state of the host.
+func (s *session) hostNames(ctx context.Context, given []string, prefix string) []cobra.Completion {
+	return s.complete(ctx, func(ctx context.Context, c *clients, namespace string) (names []cobra.Completion, err error) {
+		list, err := c.listHosts(ctx, namespace, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
 		}
-	}
-	return names
+		for i := range list.Items {
+			host := &list.Items[i]
+			if strings.HasPrefix(host.Name, prefix) && !slices.Contains(given, host.Name) {
+				names = append(names, cobra.CompletionWithDesc(view.Clean(host.Name), view.Clean(hosts.State(host))))
+			}
+		}
+		return names, nil
+	})
 }
 
 // completeNamespaces completes with the names of namespaces.
 func (s *session) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	s.warnings = silent{}
-	c, _, err := s.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, err := c.core.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []cobra.Completion
-	for _, n := range list.Items {
-		if strings.HasPrefix(n.Name, prefix) {
-			names = append(names, view.Clean(n.Name))
+	return s.complete(cmd.Context(), func(ctx context.Context, c *clients, _ string) (names []cobra.Completion, err error) {
+		list, err := c.core.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		for _, n := range list.Items {
+			if strings.HasPrefix(n.Name, prefix) {
+				names = append(names, view.Clean(n.Name))
+			}
+		}
+		return names, nil
+	}), cobra.ShellCompDirectiveNoFileComp
 }
 
 // states are the provisioning states that hosts can be selected by.
@@ -134,22 +135,17 @@ func (s *session) completeFieldSelectors(cmd *cobra.Command, _ []string, prefix 
 }
 
 // instanceSelectors returns the selectors of the hosts of each IronicInstance.
-func (s *session) instanceSelectors(ctx context.Context) (selectors []string) {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	s.warnings = silent{}
-	c, _, err := s.connect()
-	if err != nil {
-		return nil
-	}
-	instances, err := c.listIronicObjects(ctx, instanceResource)
-	if err != nil {
-		return nil
-	}
-	for i := range instances.Items {
-		selectors = append(selectors, "status.ironic.instance="+view.Clean(instances.Items[i].GetName()))
-	}
-	return selectors
+func (s *session) instanceSelectors(ctx context.Context) []cobra.Completion {
+	return s.complete(ctx, func(ctx context.Context, c *clients, _ string) (selectors []cobra.Completion, err error) {
+		instances, err := c.listIronicObjects(ctx, instanceResource)
+		if err != nil {
+			return nil, err
+		}
+		for i := range instances.Items {
+			selectors = append(selectors, "status.ironic.instance="+view.Clean(instances.Items[i].GetName()))
+		}
+		return selectors, nil
+	})
 }
 
 // silent ignores warnings.
