@@ -11,7 +11,7 @@ import (
 )
 
 // transfer says that the host is on its way to another Ironic.
-func (e *explanation) transfer() {
+func (e *hostExplanation) transfer() {
 	record := &e.host.Status.Record
 	if record.Transfer == nil {
 		return
@@ -31,9 +31,9 @@ func (e *explanation) transfer() {
 }
 
 // isTransferRefused reports whether something has come up against a move since it was requested.
-func (e *explanation) isTransferRefused() bool {
-	return e.condition(metal3.HeldCondition, metav1.ConditionTrue) != nil || e.condition(metal3.StepFailedCondition, metav1.ConditionTrue) != nil ||
-		e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse) != nil || e.host.Status.ErrorMessage != ""
+func (s subject) isTransferRefused() bool {
+	return s.condition(metal3.HeldCondition, metav1.ConditionTrue) != nil || s.condition(metal3.StepFailedCondition, metav1.ConditionTrue) != nil ||
+		s.condition(metal3.IronicReachableCondition, metav1.ConditionFalse) != nil || s.host.Status.ErrorMessage != ""
 }
 
 // ironicName names an Ironic by that of its IronicInstance; empty is the one of the server's flags.

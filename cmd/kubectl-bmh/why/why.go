@@ -36,7 +36,7 @@ var needed = []string{"power", "management", "boot", "deploy", "network", "inspe
 // Explain returns the explanation of a host, in paragraphs: what it does, what is wrong, what would
 // help, and what was recorded last.
 func Explain(f Facts, now time.Time) []string {
-	e := &explanation{Facts: f, host: f.Host, now: now}
+	e := &hostExplanation{explanation: explanation{now: now}, subject: subject{f.Host}, Facts: f}
 	e.state()
 	e.transfer()
 	e.blocks()
@@ -50,17 +50,21 @@ func Explain(f Facts, now time.Time) []string {
 	return e.paragraphs
 }
 
-// explanation is an explanation that is being written.
-type explanation struct {
+// hostExplanation is the explanation of a host.
+type hostExplanation struct {
+	explanation
+	subject
 	Facts
-	host       *metal3.BareMetalHost
-	now        time.Time
-	paragraphs []string
-	// isExplained is set when a reason was found why the host does not go on, so that guesses are
-	// not added.
-	isExplained bool
 	// hasProblem is set when something was said that may be wrong with the host, even if it goes on.
 	hasProblem bool
+}
+
+// explanation is an explanation that is being written, of a host or of an Ironic.
+type explanation struct {
+	now        time.Time
+	paragraphs []string
+	// isExplained is set when a reason was found why it does not go on, so that guesses are not added.
+	isExplained bool
 	// shown are the texts of errors that were quoted already.
 	shown []string
 }
@@ -69,7 +73,7 @@ func (e *explanation) say(format string, args ...any) {
 	e.paragraphs = append(e.paragraphs, fmt.Sprintf(format, args...))
 }
 
-// explain says why the host does not go on.
+// explain says why it does not go on.
 func (e *explanation) explain(format string, args ...any) {
 	e.isExplained = true
 	e.say(format, args...)
@@ -85,11 +89,6 @@ func (e *explanation) isShown(message string) bool {
 	return slices.ContainsFunc(e.shown, func(s string) bool {
 		return strings.Contains(s, message) || message != "" && strings.Contains(message, s)
 	})
-}
-
-// command returns a command of this plugin for the host. It names the namespace, since nobody knows to which the user's kubeconfig leads.
-func (e *explanation) command(name string) string {
-	return "kubectl bmh " + name + " " + e.host.Name + " -n " + e.host.Namespace
 }
 
 // ago returns for example "4m ago", or an empty text for the zero time.
@@ -108,16 +107,8 @@ func (e *explanation) lasting(t time.Time) string {
 	return " for " + duration.HumanDuration(max(0, e.now.Sub(t)))
 }
 
-// ironicState returns the provision state of the node, empty if there is none.
-func (e *explanation) ironicState() string {
-	if e.host.Status.Ironic == nil {
-		return ""
-	}
-	return e.host.Status.Ironic.ProvisionState
-}
-
 // state says what the host is doing.
-func (e *explanation) state() {
+func (e *hostExplanation) state() {
 	host := e.host
 	since := e.lasting(hosts.Since(host))
 	if host.DeletionTimestamp != nil {
@@ -203,8 +194,8 @@ func progressText(p hosts.Progress) string {
 	return text
 }
 
-func (e *explanation) consumer() string {
-	ref := e.host.Spec.ConsumerRef
+func (s subject) consumer() string {
+	ref := s.host.Spec.ConsumerRef
 	if ref == nil || ref.Name == "" {
 		return ""
 	}
@@ -212,7 +203,7 @@ func (e *explanation) consumer() string {
 }
 
 // deletion says what a deletion waits for.
-func (e *explanation) deletion() string {
+func (e *hostExplanation) deletion() string {
 	var others []string
 	for _, finalizer := range e.host.Finalizers {
 		if finalizer != metal3.BareMetalHostFinalizer {
@@ -231,7 +222,7 @@ func (e *explanation) deletion() string {
 }
 
 // powerMismatch says that the power is not as the spec asks for.
-func (e *explanation) powerMismatch() {
+func (e *hostExplanation) powerMismatch() {
 	ironic := e.host.Status.Ironic
 	switch {
 	case ironic == nil || hosts.IsDetached(e.host) || e.host.DeletionTimestamp != nil:
@@ -242,13 +233,13 @@ func (e *explanation) powerMismatch() {
 	}
 }
 
-func (e *explanation) powerReason() string {
-	for key := range e.host.Annotations {
+func (s subject) powerReason() string {
+	for key := range s.host.Annotations {
 		if strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
 			return " The annotation " + key + " keeps it off."
 		}
 	}
-	if d := e.host.Status.Record.Deployment; d != nil && d.KeepPower {
+	if d := s.host.Status.Record.Deployment; d != nil && d.KeepPower {
 		return " It ran when it was taken over, and is left on until spec.online changes or somebody switches its power."
 	}
 	return ""
@@ -266,7 +257,7 @@ func onOff(on bool) string {
 const longWait = 15 * time.Minute
 
 // waiting says what would bring the host further, if nothing is wrong with it.
-func (e *explanation) waiting() {
+func (e *hostExplanation) waiting() {
 	host := e.host
 	if e.isExplained || host.DeletionTimestamp != nil {
 		return
@@ -314,7 +305,7 @@ func next(state metal3.ProvisioningState) hosts.Target {
 }
 
 // validation says which interfaces Ironic could not use.
-func (e *explanation) validation() {
+func (e *hostExplanation) validation() {
 	for _, name := range needed {
 		for _, i := range e.Interfaces {
 			// The server tells Ironic of the image when it deploys it, so Ironic misses it of each node that is not being deployed.
@@ -327,7 +318,7 @@ func (e *explanation) validation() {
 }
 
 // recorded says what Ironic and the server have recorded last, if it was not said yet.
-func (e *explanation) recorded() {
+func (e *hostExplanation) recorded() {
 	var last metal3.HistoryEvent
 	for _, entry := range e.History {
 		if entry.Severity == "ERROR" && entry.Time.After(last.Time.Time) {
