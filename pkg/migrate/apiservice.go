@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -50,10 +52,16 @@ const (
 	servedByOther  handler = "another server"
 )
 
+// aggregator is the part of kube-apiserver that has the group served as its APIService says.
+type aggregator struct {
+	dynamic   dynamic.Interface
+	discovery discovery.DiscoveryInterface
+}
+
 // servedBy reads the APIService. If it names a Service that is not metal3-apiserver's,
 // service is the namespace and name of that Service.
-func (c *Cluster) servedBy(ctx context.Context, target Target) (by handler, service string, err error) {
-	apiService, err := c.dynamic.Resource(apiServiceResource).Get(ctx, apiServiceName, metav1.GetOptions{})
+func (a aggregator) servedBy(ctx context.Context, target Target) (by handler, service string, err error) {
+	apiService, err := a.dynamic.Resource(apiServiceResource).Get(ctx, apiServiceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return servedByCRDs, "", nil // kube-apiserver then serves the group itself, from the CRDs
 	}
@@ -73,7 +81,7 @@ func (c *Cluster) servedBy(ctx context.Context, target Target) (by handler, serv
 // routeToServer makes kube-apiserver forward requests for the group to metal3-apiserver,
 // and waits until it does so. The APIService is changed in place: if it were deleted and
 // created again, requests would fail in between.
-func (c *Cluster) routeToServer(ctx context.Context, target Target) error {
+func (a aggregator) routeToServer(ctx context.Context, target Target) error {
 	spec := map[string]any{
 		"group": v1alpha1.GroupName, "version": storedVersion,
 		"groupPriorityMinimum": int64(groupPriority), "versionPriority": int64(versionPriority),
@@ -82,10 +90,10 @@ func (c *Cluster) routeToServer(ctx context.Context, target Target) error {
 	if len(target.CA) > 0 {
 		spec["caBundle"] = base64.StdEncoding.EncodeToString(target.CA)
 	}
-	if err := c.setAPIService(ctx, spec); err != nil {
+	if err := a.setAPIService(ctx, spec); err != nil {
 		return err
 	}
-	return c.waitRouted(ctx, true)
+	return a.waitRouted(ctx, true)
 }
 
 // routeToCRDs gives the group back to the CRDs, and waits until they answer and
@@ -94,9 +102,9 @@ func (c *Cluster) routeToServer(ctx context.Context, target Target) error {
 // deleted rather than changed in place, because kube-apiserver would otherwise continue
 // to show clients, in aggregated discovery, what metal3-apiserver last reported, and the
 // garbage collector would no longer find the kinds of the group.
-func (c *Cluster) routeToCRDs(ctx context.Context, target Target) error {
-	resource := c.dynamic.Resource(apiServiceResource)
-	by, service, err := c.servedBy(ctx, target)
+func (a aggregator) routeToCRDs(ctx context.Context, target Target) error {
+	resource := a.dynamic.Resource(apiServiceResource)
+	by, service, err := a.servedBy(ctx, target)
 	if err != nil {
 		return err
 	}
@@ -115,13 +123,13 @@ func (c *Cluster) routeToCRDs(ctx context.Context, target Target) error {
 	if err != nil {
 		return fmt.Errorf("kube-apiserver has not created the APIService for the CRDs: %w", err)
 	}
-	return c.waitRouted(ctx, false)
+	return a.waitRouted(ctx, false)
 }
 
 // setAPIService replaces the spec of the APIService. It also removes the label that
 // makes kube-apiserver reset the APIService to the one of the CRDs.
-func (c *Cluster) setAPIService(ctx context.Context, spec map[string]any) error {
-	resource := c.dynamic.Resource(apiServiceResource)
+func (a aggregator) setAPIService(ctx context.Context, spec map[string]any) error {
+	resource := a.dynamic.Resource(apiServiceResource)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		apiService, err := resource.Get(ctx, apiServiceName, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(err)
@@ -153,9 +161,9 @@ func (c *Cluster) setAPIService(ctx context.Context, spec map[string]any) error 
 // waitRouted waits until kube-apiserver routes requests to metal3-apiserver, or else to
 // the CRDs. metal3-apiserver is recognised by a subresource that no CRD has. If it is not
 // running yet, kube-apiserver answers that the service is unavailable.
-func (c *Cluster) waitRouted(ctx context.Context, toOurs bool) error {
+func (a aggregator) waitRouted(ctx context.Context, toOurs bool) error {
 	return poll(ctx, time.Minute, func(ctx context.Context) error {
-		isOurs, err := c.isServerAnswering(ctx)
+		isOurs, err := a.isServerAnswering(ctx)
 		switch {
 		case toOurs && (isOurs || apierrors.IsServiceUnavailable(err)):
 			return nil
@@ -169,15 +177,15 @@ func (c *Cluster) waitRouted(ctx context.Context, toOurs bool) error {
 }
 
 // isServerAnswering reports whether it is metal3-apiserver that serves the group.
-func (c *Cluster) isServerAnswering(ctx context.Context) (isOurs bool, err error) {
-	body, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, storedVersion).Do(ctx).Raw()
+func (a aggregator) isServerAnswering(ctx context.Context) (isOurs bool, err error) {
+	body, err := a.discovery.RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, storedVersion).Do(ctx).Raw()
 	return strings.Contains(string(body), `"baremetalhosts/power"`), err
 }
 
 // waitAvailable waits until metal3-apiserver answers through kube-apiserver.
-func (c *Cluster) waitAvailable(ctx context.Context, limit time.Duration) error {
+func (a aggregator) waitAvailable(ctx context.Context, limit time.Duration) error {
 	return poll(ctx, limit, func(ctx context.Context) error {
-		isOurs, err := c.isServerAnswering(ctx)
+		isOurs, err := a.isServerAnswering(ctx)
 		if err == nil && !isOurs {
 			err = errors.New("the answer is not from metal3-apiserver")
 		}

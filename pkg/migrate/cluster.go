@@ -31,6 +31,8 @@ const (
 
 // Cluster is the Kubernetes cluster that has the CRDs.
 type Cluster struct {
+	crds
+	aggregator
 	scheme   *runtime.Scheme
 	dynamic  dynamic.Interface
 	kube     kubernetes.Interface
@@ -45,16 +47,26 @@ func NewCluster(config *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
 	config.Timeout = requestTimeout
 	config.UserAgent = fieldManager
 	config.WarningHandler = rest.NoWarnings{} // the fields that a CRD drops are detected and reported once per object
-	c := &Cluster{scheme: scheme}
-	var err error
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+	dynamic, err := dynamic.NewForConfig(config)
+	if err != nil {
 		return nil, err
 	}
-	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+	metadata, err := metadata.NewForConfig(config)
+	if err != nil {
 		return nil, err
 	}
-	c.kube, err = kubernetes.NewForConfig(config)
-	return c, err
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return newCluster(scheme, dynamic, kube, metadata), nil
+}
+
+func newCluster(scheme *runtime.Scheme, dynamic dynamic.Interface, kube kubernetes.Interface, metadata metadata.Interface) *Cluster {
+	return &Cluster{
+		crds: crds{dynamic}, aggregator: aggregator{dynamic, kube.Discovery()},
+		scheme: scheme, dynamic: dynamic, kube: kube, metadata: metadata,
+	}
 }
 
 // list returns the custom resources of a kind in all namespaces, in the given version.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -31,26 +32,29 @@ var storedVersion = v1alpha1.SchemeGroupVersion.Version
 // other one to a name of this form.
 const migrationVersion = "migration"
 
+// crds are the CustomResourceDefinitions of the cluster.
+type crds struct{ dynamic dynamic.Interface }
+
 // definedKinds returns those of kinds for which the cluster has a CRD. It refuses CRDs that
 // cannot be migrated in their current state, and CRDs of the group for other kinds.
-func (c *Cluster) definedKinds(ctx context.Context, kinds []*Kind, refuse *refusals) ([]*Kind, error) {
+func (c crds) definedKinds(ctx context.Context, kinds []*Kind, refuse *refusals) ([]*Kind, error) {
 	list, err := c.dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing CustomResourceDefinitions: %w", err)
 	}
-	crds := map[string]*unstructured.Unstructured{}
+	found := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
 		if group, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "group"); group == v1alpha1.GroupName {
-			crds[list.Items[i].GetName()] = &list.Items[i]
+			found[list.Items[i].GetName()] = &list.Items[i]
 		}
 	}
 	var defined []*Kind
 	for _, kind := range kinds {
-		crd := crds[kind.CRD()]
+		crd := found[kind.CRD()]
 		if crd == nil {
 			continue
 		}
-		delete(crds, kind.CRD())
+		delete(found, kind.CRD())
 		defined = append(defined, kind)
 		if crd.GetDeletionTimestamp() != nil {
 			refuse.add("CRD %s is being deleted together with its objects", kind.CRD())
@@ -62,8 +66,8 @@ func (c *Cluster) definedKinds(ctx context.Context, kinds []*Kind, refuse *refus
 			refuse.add("CRD %s does not store version %s", kind.CRD(), storedVersion)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(crds)) {
-		if version := findVersion(crds[name], storedVersion); version != nil && version["served"] == true {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if version := findVersion(found[name], storedVersion); version != nil && version["served"] == true {
 			refuse.add("CRD %s defines a kind that metal3-apiserver does not serve and that would no longer be reachable: remove the CRD if it is not needed", name)
 		}
 	}
@@ -83,7 +87,7 @@ func findVersion(crd *unstructured.Unstructured, name string) map[string]any {
 }
 
 // changeVersions applies change to the CRDs of kinds, and writes those that it changed.
-func (c *Cluster) changeVersions(ctx context.Context, kinds []*Kind, change func(crd *unstructured.Unstructured) (changed bool)) error {
+func (c crds) changeVersions(ctx context.Context, kinds []*Kind, change func(crd *unstructured.Unstructured) (changed bool)) error {
 	for _, kind := range kinds {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			crd, err := c.dynamic.Resource(crdResource).Get(ctx, kind.CRD(), metav1.GetOptions{})
@@ -101,7 +105,7 @@ func (c *Cluster) changeVersions(ctx context.Context, kinds []*Kind, change func
 }
 
 // setServed sets whether the CRDs serve v1alpha1.
-func (c *Cluster) setServed(ctx context.Context, kinds []*Kind, served bool) error {
+func (c crds) setServed(ctx context.Context, kinds []*Kind, served bool) error {
 	return c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
 		version := findVersion(crd, storedVersion)
 		if version == nil || version["served"] == served {
@@ -113,7 +117,7 @@ func (c *Cluster) setServed(ctx context.Context, kinds []*Kind, served bool) err
 }
 
 // addMigrationVersion adds the migration version to the CRDs, and waits until it is served.
-func (c *Cluster) addMigrationVersion(ctx context.Context, kinds []*Kind) error {
+func (c crds) addMigrationVersion(ctx context.Context, kinds []*Kind) error {
 	err := c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
 		if findVersion(crd, migrationVersion) != nil {
 			return false
@@ -140,7 +144,7 @@ func (c *Cluster) addMigrationVersion(ctx context.Context, kinds []*Kind) error 
 
 // hasMigrationVersion reports whether the CRD of any kind has the migration version, which
 // means that a migration was interrupted.
-func (c *Cluster) hasMigrationVersion(ctx context.Context, kinds []*Kind) (bool, error) {
+func (c crds) hasMigrationVersion(ctx context.Context, kinds []*Kind) (bool, error) {
 	for _, kind := range kinds {
 		crd, err := c.dynamic.Resource(crdResource).Get(ctx, kind.CRD(), metav1.GetOptions{})
 		if err != nil {
@@ -154,7 +158,7 @@ func (c *Cluster) hasMigrationVersion(ctx context.Context, kinds []*Kind) (bool,
 }
 
 // removeMigrationVersion undoes addMigrationVersion.
-func (c *Cluster) removeMigrationVersion(ctx context.Context, kinds []*Kind) error {
+func (c crds) removeMigrationVersion(ctx context.Context, kinds []*Kind) error {
 	return c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
 		if findVersion(crd, migrationVersion) == nil {
 			return false

@@ -67,7 +67,7 @@ func newHandedBack(t *testing.T) *handedBack {
 	})
 	h := &handedBack{t: t, hosts: client.Resource(hosts).Namespace("ns"), store: store}
 	h.export = &Export{
-		Cluster:   &Cluster{scheme: scheme, dynamic: client, kube: kube},
+		Cluster:   newCluster(scheme, client, kube, nil),
 		OpenStore: open, Report: NewReport(&h.out), Lease: types.NamespacedName{Namespace: "metal3-system", Name: "metal3-apiserver"},
 		kinds: kindsForTest(t)[:1], store: store,
 	}
