@@ -110,7 +110,7 @@ var errNotAround = errors.New("ironic: the page has to be asked for as a whole")
 // readAround reads a page that Ironic cannot answer as a whole, for the cause, without the nodes that it cannot show. It has no
 // cause if the page was not asked for, because it had such nodes a moment ago. The page may be somewhat longer, or shorter, than
 // the limit.
-func (c *Client) readAround(ctx context.Context, l listing, marker string, limit int, cause error) (nodePage, error) {
+func (c *nodeReader) readAround(ctx context.Context, l listing, marker string, limit int, cause error) (nodePage, error) {
 	failed := cause != nil
 	if !failed {
 		cause = errNotAround
@@ -119,7 +119,7 @@ func (c *Client) readAround(ctx context.Context, l listing, marker string, limit
 	if err != nil {
 		return nodePage{}, err
 	}
-	around := around{client: c, listing: l, known: known.Nodes, end: len(known.Nodes), marker: marker, isMarker: true}
+	around := around{reader: c, listing: l, known: known.Nodes, end: len(known.Nodes), marker: marker, isMarker: true}
 	if known.more { // the page has to end with a marker for the next
 		around.end = max(around.end-maxUnreadable, 1)
 	}
@@ -141,7 +141,7 @@ func (c *Client) readAround(ctx context.Context, l listing, marker string, limit
 
 // identify lists nodes by the fields that identify them, or by UUID if Ironic cannot show these fields of one. If it shows no node,
 // the error is the cause.
-func (c *Client) identify(ctx context.Context, l listing, marker string, limit int, cause error) (nodePage, error) {
+func (c *nodeReader) identify(ctx context.Context, l listing, marker string, limit int, cause error) (nodePage, error) {
 	for _, fields := range []string{identity, "uuid"} {
 		if page, err := c.list(ctx, l, fields, marker, limit); err == nil && len(page.Nodes) > 0 {
 			return page, nil
@@ -152,7 +152,7 @@ func (c *Client) identify(ctx context.Context, l listing, marker string, limit i
 
 // around is a page that is read in parts.
 type around struct {
-	client  *Client
+	reader  *nodeReader
 	listing listing
 	// known are the nodes of the page, and those that follow, as far as Ironic shows them all.
 	known []ironic.Node
@@ -180,7 +180,7 @@ func (a *around) read(ctx context.Context) error {
 	if !a.isMarker || size <= 1 {
 		return a.readOne(ctx)
 	}
-	part, err := a.client.list(ctx, a.listing, "", a.marker, size)
+	part, err := a.reader.list(ctx, a.listing, "", a.marker, size)
 	switch {
 	case mayBeOfOneNode(err):
 		a.divide(size)
@@ -202,8 +202,8 @@ func (a *around) read(ctx context.Context) error {
 // untilDamaged returns how many nodes come before the next one that Ironic could not show a moment ago, or before the end.
 func (a *around) untilDamaged() int {
 	rest := a.known[min(a.next, a.end):a.end]
-	now := a.client.clock.Now()
-	if i := slices.IndexFunc(rest, func(n ironic.Node) bool { return a.client.damaged.reason(n.UUID, now) != "" }); i >= 0 {
+	now := a.reader.clock.Now()
+	if i := slices.IndexFunc(rest, func(n ironic.Node) bool { return a.reader.damaged.reason(n.UUID, now) != "" }); i >= 0 {
 		return i
 	}
 	return len(rest)
@@ -220,11 +220,11 @@ func (a *around) leaveOut(node ironic.Node, reason string) {
 
 func (a *around) readOne(ctx context.Context) error {
 	node := a.known[a.next]
-	if reason := a.client.damaged.reason(node.UUID, a.client.clock.Now()); reason != "" && a.unreadable < maxUnreadable {
+	if reason := a.reader.damaged.reason(node.UUID, a.reader.clock.Now()); reason != "" && a.unreadable < maxUnreadable {
 		a.leaveOut(node, reason)
 		return nil
 	}
-	read, err := a.client.getNode(ctx, node.UUID, a.listing.single)
+	read, err := a.reader.getNode(ctx, node.UUID, a.listing.single)
 	switch {
 	case ironic.IsNotFound(err): // deleted meanwhile
 		a.next++
@@ -232,7 +232,7 @@ func (a *around) readOne(ctx context.Context) error {
 		a.nodes, a.marker, a.isMarker = append(a.nodes, *read), node.UUID, true
 		a.next++
 	case mayBeOfOneNode(err) && a.unreadable < maxUnreadable:
-		a.client.damaged.add(node.UUID, ironic.ReasonOf(err), a.client.clock.Now())
+		a.reader.damaged.add(node.UUID, ironic.ReasonOf(err), a.reader.clock.Now())
 		a.leaveOut(node, ironic.ReasonOf(err))
 	default:
 		return err

@@ -12,7 +12,7 @@ import (
 
 // GetConsole returns whether the node has a console, and whether it is enabled. It takes no lock
 // and does not contact the BMC.
-func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, error) {
+func (c nodeManagement) GetConsole(ctx context.Context, uuid string) (*ironic.Console, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -30,7 +30,7 @@ func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, 
 
 // GetConsoleInfo returns how to connect to an enabled console; nil if it is not enabled. Beware:
 // with ipmitool-socat, Ironic ends the session of whoever is connected, and waits for the BMC.
-func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.ConsoleInfo, error) {
+func (c nodeManagement) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.ConsoleInfo, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -46,7 +46,7 @@ func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.Conso
 
 // SetConsole asks for the console to be enabled or disabled. Success says that Ironic has begun:
 // the outcome shows in GetConsole.
-func (c *Client) SetConsole(ctx context.Context, fence ironic.Fence, uuid string, enabled bool) error {
+func (c nodeManagement) SetConsole(ctx context.Context, fence ironic.Fence, uuid string, enabled bool) error {
 	body := struct {
 		Enabled bool `json:"enabled"`
 	}{enabled}

@@ -6,5 +6,5 @@
 //
 // It knows no hosts. Each changing request takes a Fence, which send.go checks just before it sends the
 // request; class.go keeps requests that wait for a BMC from holding up others. Start reading in client.go,
-// then send.go.
+// which lists the parts of the client, then connection.go and send.go.
 package client

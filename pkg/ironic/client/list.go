@@ -77,7 +77,7 @@ func (p *nodePage) MaskPasswords() {
 }
 
 // list reads the page of a LIST that begins after the marker. fields replaces the form of the nodes, if it is not empty.
-func (c *Client) list(ctx context.Context, l listing, fields, marker string, limit int) (page nodePage, err error) {
+func (c *nodeReader) list(ctx context.Context, l listing, fields, marker string, limit int) (page nodePage, err error) {
 	err = c.do(ctx, request{
 		op: l.op, text: l.text, class: reads, method: http.MethodGet, path: "nodes",
 		build: func(features ironic.Features) (url.Values, any, error) {
@@ -114,7 +114,7 @@ func pageOf(query url.Values, features ironic.Features, marker string, limit int
 // readPage reads a page of a LIST, and returns how many nodes it has asked for: limit, or fewer if the answer would be too long.
 // How long some texts of a node are is decided by its tenant: a BMC can answer with an error of any length, and the network data of
 // the ramdisk are a Secret. The nodes of all others must be read all the same, and so they must if Ironic cannot show one.
-func (c *Client) readPage(ctx context.Context, l listing, marker string, limit int) (page nodePage, asked int, err error) {
+func (c *nodeReader) readPage(ctx context.Context, l listing, marker string, limit int) (page nodePage, asked int, err error) {
 	if c.damaged.isOnPage(l, marker, c.clock.Now()) {
 		if page, err := c.readAround(ctx, l, marker, limit, nil); err == nil {
 			return page, limit, nil
@@ -143,7 +143,7 @@ func isTooLong(err error) bool {
 }
 
 // ListNodes reads all nodes, in pages. Those that Ironic cannot show are among them; see ironic.Node.Unreadable.
-func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
+func (c *nodeReader) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 	var nodes []ironic.Node
 	limit := listPage
 	for restarts := 0; ; {
@@ -182,7 +182,7 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 // to yet: those need a ListNodes from time to time. A lock taken or released is a
 // change too, so equal contents are normal. Nodes that Ironic cannot show, of which it is not
 // known when they have changed, may be among them; see ironic.Node.Unreadable.
-func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
+func (c *nodeReader) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
 	changes, pages, err := c.readChanges(ctx, since, expected)
 	for again := 1; err == nil && pages > 1 && !changes.Truncated; again++ {
 		// A node that changes after the first page was read moves to the front, and is then on none of the others.
@@ -209,7 +209,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // readChanges is ChangedSince for nodes that do not change meanwhile. It returns how many pages it has read.
-func (c *Client) readChanges(ctx context.Context, since time.Time, expected int) (changes *ironic.Changes, pages int, err error) {
+func (c *nodeReader) readChanges(ctx context.Context, since time.Time, expected int) (changes *ironic.Changes, pages int, err error) {
 	changes = &ironic.Changes{}
 	seen := map[string]bool{}
 	marker := ""

@@ -4,7 +4,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,9 +16,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
+// nodeManagement is what Ironic calls node management: states, maintenance, consoles, and what BMCs are asked for.
+type nodeManagement struct{ *connection }
+
 // SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be
 // deleted in any state.
-func (c *Client) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error {
+func (c nodeManagement) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error {
 	return c.ask(ctx, fence, "SetMaintenance", "set maintenance", writes, http.MethodPut, idOrName,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetMaintenance(ctx, sc, id, nodes.MaintenanceOpts{Reason: reason}).ExtractErr()
@@ -27,7 +29,7 @@ func (c *Client) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrNam
 }
 
 // ClearMaintenance takes a node out of maintenance, and clears its fault.
-func (c *Client) ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error {
+func (c nodeManagement) ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error {
 	return c.ask(ctx, fence, "ClearMaintenance", "clear maintenance", writes, http.MethodDelete, idOrName,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.UnsetMaintenance(ctx, sc, id).ExtractErr()
@@ -35,7 +37,7 @@ func (c *Client) ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrN
 }
 
 // GetBootDevice asks the BMC what the machine boots from. Ironic locks the node meanwhile.
-func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDevice, error) {
+func (c nodeManagement) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDevice, error) {
 	var answer struct {
 		Device     *string `json:"boot_device"`
 		Persistent *bool   `json:"persistent"`
@@ -56,7 +58,7 @@ func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDe
 }
 
 // GetSupportedBootDevices returns what the driver of the node can boot from. The BMC is not asked.
-func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devices []string, err error) {
+func (c nodeManagement) GetSupportedBootDevices(ctx context.Context, uuid string) (devices []string, err error) {
 	err = c.ask(ctx, ironic.Fence{}, "GetSupportedBootDevices", "get supported boot devices", reads, http.MethodGet, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) (err error) {
 			devices, err = nodes.GetSupportedBootDevices(ctx, sc, id).Extract()
@@ -67,7 +69,7 @@ func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devi
 
 // SetBootDevice has the BMC set what the machine boots from, which must be one of the supported
 // devices: for others, Ironic 29.0 answers with an internal error.
-func (c *Client) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error {
+func (c nodeManagement) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error {
 	return c.ask(ctx, fence, "SetBootDevice", "set boot device", actions, http.MethodPut, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetBootDevice(ctx, sc, id, nodes.BootDeviceOpts{BootDevice: device, Persistent: persistent}).ExtractErr()
@@ -75,7 +77,7 @@ func (c *Client) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, de
 }
 
 // InjectNMI has the BMC send a non-maskable interrupt.
-func (c *Client) InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error {
+func (c nodeManagement) InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error {
 	return c.ask(ctx, fence, "InjectNMI", "inject NMI", actions, http.MethodPut, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.InjectNMI(ctx, sc, id).ExtractErr()
@@ -84,7 +86,7 @@ func (c *Client) InjectNMI(ctx context.Context, fence ironic.Fence, uuid string)
 
 // ask makes a request about a node by a function of gophercloud, which is given the ID in the
 // form for URLs. fence and class are as in request.
-func (c *Client) ask(ctx context.Context, fence ironic.Fence, op, text string, class class, method, idOrName string, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
+func (c *connection) ask(ctx context.Context, fence ironic.Fence, op, text string, class class, method, idOrName string, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
@@ -97,7 +99,7 @@ func (c *Client) ask(ctx context.Context, fence ironic.Fence, op, text string, c
 }
 
 // ListIndicators asks the BMC for the lights of the machine.
-func (c *Client) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error) {
+func (c nodeManagement) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error) {
 	var answer struct {
 		Indicators []ironic.Indicator `json:"indicators"`
 	}
@@ -113,7 +115,7 @@ func (c *Client) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indi
 
 // GetIndicator asks the BMC for the state of a light: on, off or blinking. Ironic locks the node
 // meanwhile.
-func (c *Client) GetIndicator(ctx context.Context, uuid, id string) (state string, err error) {
+func (c nodeManagement) GetIndicator(ctx context.Context, uuid, id string) (state string, err error) {
 	var answer struct {
 		State string `json:"state"`
 	}
@@ -129,7 +131,7 @@ func (c *Client) GetIndicator(ctx context.Context, uuid, id string) (state strin
 
 // SetIndicator has the BMC switch a light. The state must be one of the light's: for others,
 // Ironic answers with an internal error.
-func (c *Client) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error {
+func (c nodeManagement) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error {
 	if uuid == "" || id == "" {
 		return errEmptyID
 	}
@@ -142,11 +144,11 @@ func (c *Client) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id,
 
 // Verdicts asks Ironic whether what it knows of a node suffices for each interface of the
 // driver, without contacting the BMC. Ironic asks the image server for the image of the node.
-func (c *Client) Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error) {
+func (c nodeManagement) Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error) {
 	return c.validate(ctx, uuid, actions)
 }
 
-func (c *Client) validate(ctx context.Context, uuid string, class class) ([]ironic.InterfaceVerdict, error) {
+func (c nodeManagement) validate(ctx context.Context, uuid string, class class) ([]ironic.InterfaceVerdict, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -175,7 +177,7 @@ func (c *Client) validate(ctx context.Context, uuid string, class class) ([]iron
 
 // Validate returns what keeps Ironic from an operation of the given interfaces ("boot",
 // "deploy"), in Ironic's words; nothing when all is well.
-func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
+func (c nodeManagement) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
 	verdicts, err := c.validate(ctx, uuid, deployments)
 	var wrong []string
 	for _, name := range interfaces {
@@ -186,50 +188,4 @@ func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string
 		}
 	}
 	return wrong, err
-}
-
-// errHistoryTooLong is for an Ironic that keeps more of a node than it returns at once.
-var errHistoryTooLong = errors.New("ironic: the history of the node does not end")
-
-// History returns what Ironic has recorded of a node, oldest first. It asks the database only.
-func (c *Client) History(ctx context.Context, uuid string) ([]ironic.HistoryEvent, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
-	var events []ironic.HistoryEvent
-	for range maxHistoryPages {
-		query := url.Values{"detail": {"True"}} // otherwise Ironic cuts the text at 255 characters
-		if len(events) > 0 {
-			query.Set("marker", events[len(events)-1].UUID)
-		}
-		page := historyPage{}
-		err := c.do(ctx, request{
-			op: "History", text: "get history of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid, "history"),
-			build: func(ironic.Features) (url.Values, any, error) { return query, nil, nil }, into: &page,
-		})
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, page.History...)
-		if len(page.History) == 0 || page.Next == "" {
-			return events, nil
-		}
-	}
-	return nil, errHistoryTooLong
-}
-
-// maxHistoryPages bounds the pages of a history. Ironic keeps 300 events of a node by default,
-// and returns 1000 at once.
-const maxHistoryPages = 20
-
-type historyPage struct {
-	History []ironic.HistoryEvent `json:"history"`
-	Next    string                `json:"next"`
-}
-
-// MaskPasswords implements masked.
-func (p *historyPage) MaskPasswords() {
-	for i := range p.History {
-		p.History[i].MaskPasswords()
-	}
 }

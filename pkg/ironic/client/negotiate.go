@@ -18,7 +18,7 @@ const maxVersionHeader = "X-Openstack-Ironic-Api-Maximum-Version"
 
 // Features returns what Ironic can do, by the version of the API in which it is asked. That is found out on
 // first use, and again after Ironic was away or refused the version.
-func (c *Client) Features(ctx context.Context) (ironic.Features, error) {
+func (c *connection) Features(ctx context.Context) (ironic.Features, error) {
 	if known := c.features.Load(); known != nil {
 		return *known, nil
 	}
@@ -29,7 +29,7 @@ func (c *Client) Features(ctx context.Context) (ironic.Features, error) {
 
 // negotiate returns what Ironic can do in the version to use with sc, and asks Ironic for the version if it
 // is not known.
-func (c *Client) negotiate(ctx context.Context, sc *gophercloud.ServiceClient, op string) (ironic.Features, error) {
+func (c *connection) negotiate(ctx context.Context, sc *gophercloud.ServiceClient, op string) (ironic.Features, error) {
 	if known := c.features.Load(); known != nil {
 		return *known, nil
 	}

@@ -46,9 +46,15 @@ func nodePath(idOrName string, more ...string) string {
 	return "nodes/" + strings.Join(append([]string{url.PathEscape(idOrName)}, more...), "/")
 }
 
+// nodeReader reads what Ironic's database has of nodes.
+type nodeReader struct {
+	*connection
+	damaged damaged
+}
+
 // GetNode reads one node by UUID or name. It takes no lock and does not contact
 // the BMC.
-func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
+func (c *nodeReader) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
 	switch idOrName {
 	case "", ".", "..": // The last two can come from a status that somebody brings along.
 		return nil, errEmptyID // The URL would be that of the list, or of something else.
@@ -57,7 +63,7 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, er
 }
 
 // getNode reads one node, in the form that the query asks for.
-func (c *Client) getNode(ctx context.Context, idOrName string, query func(ironic.Features) url.Values) (*ironic.Node, error) {
+func (c *nodeReader) getNode(ctx context.Context, idOrName string, query func(ironic.Features) url.Values) (*ironic.Node, error) {
 	node := &nodeAnswer{}
 	err := c.do(ctx, request{
 		op: "GetNode", text: "get node " + idOrName, class: reads, method: http.MethodGet, path: nodePath(idOrName),
@@ -72,7 +78,7 @@ func (c *Client) getNode(ctx context.Context, idOrName string, query func(ironic
 }
 
 // GetRegistration reads what Ironic was told of a node.
-func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error) {
+func (c *nodeReader) GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -104,7 +110,7 @@ func (a *nodeAnswer) received(date time.Time) {
 
 // GetInventory reads what the last inspection found; IsNotFound when there was
 // none. It can lag behind the end of an inspection for a moment.
-func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error) {
+func (c *nodeReader) GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -119,28 +125,10 @@ func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Invento
 	return inventory, nil
 }
 
-// ListDrivers returns the names of the drivers that a conductor has enabled.
-func (c *Client) ListDrivers(ctx context.Context) ([]string, error) {
-	var answer struct {
-		Drivers []struct {
-			Name  string   `json:"name"`
-			Hosts []string `json:"hosts"`
-		} `json:"drivers"`
-	}
-	err := c.do(ctx, request{op: "ListDrivers", text: "list drivers", class: reads, method: http.MethodGet, path: "drivers", into: &answer})
-	names := []string{} // none is an answer, too
-	for _, driver := range answer.Drivers {
-		if len(driver.Hosts) > 0 {
-			names = append(names, driver.Name)
-		}
-	}
-	return names, err
-}
-
 // ListBIOSSettings returns the settings of a node's BIOS, as Ironic has stored them: it reads them
 // from the BMC when it verifies, cleans or services the node. The list is empty if the driver
 // cannot read them.
-func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
+func (c *nodeReader) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -157,7 +145,7 @@ func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BI
 
 // ListFirmware returns the firmware of a node, as Ironic has stored it: it reads the versions from
 // the BMC when it verifies, cleans or services the node. It needs Features.Firmware.
-func (c *Client) ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error) {
+func (c *nodeReader) ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}

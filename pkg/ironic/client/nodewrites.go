@@ -15,8 +15,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
+// nodeWriter creates, changes and deletes nodes.
+type nodeWriter struct{ *connection }
+
 // CreateNode makes a node.
-func (c *Client) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (*ironic.Node, error) {
+func (c nodeWriter) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (*ironic.Node, error) {
 	r := request{
 		op: "CreateNode", text: "create node " + cmp.Or(create.Name, create.UUID), class: writes, method: http.MethodPost, path: "nodes", fence: fence,
 		secrets: slices.Concat(redact.SecretsIn(create.DriverInfo), redact.SecretsIn(create.InstanceInfo), redact.TextsOf(create.NetworkData)),
@@ -40,7 +43,7 @@ func (c *Client) CreateNode(ctx context.Context, fence ironic.Fence, create iron
 // UpdateNode changes a node and returns it as it is then. Changing the driver
 // sets the interfaces back to the new driver's defaults, except those that are
 // in the same patch.
-func (c *Client) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
+func (c nodeWriter) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
 	if idOrName == "" {
 		return nil, errEmptyID
 	}
@@ -86,7 +89,7 @@ func secretsOf(p ironic.Patch) []string {
 // ownPowerSupply goes with each patch where Quirks.PatchMakesOwnParent is set.
 var ownPowerSupply = map[string]any{"op": ironic.PatchAdd, "path": "/driver_info/" + ironic.PowerSupplyKey, "value": true}
 
-func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error) {
+func (c nodeWriter) writeNode(ctx context.Context, r request) (*ironic.Node, error) {
 	node := &ironic.Node{}
 	r.into = node
 	if err := c.do(ctx, r); err != nil {
@@ -98,7 +101,7 @@ func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error)
 
 // DeleteNode removes a node. Beware: a node in maintenance is removed from any
 // state, deployed ones included.
-func (c *Client) DeleteNode(ctx context.Context, fence ironic.Fence, idOrName string) error {
+func (c nodeWriter) DeleteNode(ctx context.Context, fence ironic.Fence, idOrName string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}

@@ -12,8 +12,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
+// ports are the network interfaces of nodes.
+type ports struct{ *connection }
+
 // ListPorts reads the ports that match, in pages.
-func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error) {
+func (c ports) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error) {
 	var ports []ironic.Port
 	for restarts := 0; ; {
 		marker := ""
@@ -59,7 +62,7 @@ func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]iro
 
 // CreatePort makes a port of a node. A MAC address that any port has already is
 // refused as a duplicate.
-func (c *Client) CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error) {
+func (c ports) CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error) {
 	body := struct {
 		NodeUUID   string `json:"node_uuid"`
 		Address    string `json:"address"`
@@ -79,7 +82,7 @@ func (c *Client) CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, m
 
 // ListSwitchPorts reads the ports of a node with what they are connected to. A node has few ports, so they
 // are not read in pages.
-func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.SwitchPort, error) {
+func (c ports) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.SwitchPort, error) {
 	if nodeUUID == "" {
 		return nil, errEmptyID
 	}
@@ -97,7 +100,7 @@ func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic
 }
 
 // UpdatePort changes a port.
-func (c *Client) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error {
+func (c ports) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error {
 	if uuid == "" {
 		return errEmptyID
 	}

@@ -28,7 +28,7 @@ var hardTargets = map[ironic.PowerTarget]ironic.PowerTarget{
 //
 // It returns the target that Ironic was asked for last and, if that is not the one in
 // the call, Ironic's words about that one.
-func (c *Client) SwitchPower(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error) {
+func (c nodeManagement) SwitchPower(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error) {
 	hard, soft := hardTargets[target]
 	if !soft {
 		return target, "", c.setPowerState(ctx, fence, idOrName, target, 0)
@@ -44,7 +44,7 @@ func (c *Client) SwitchPower(ctx context.Context, fence ironic.Fence, idOrName s
 
 // setPowerState asks for a change of power. Timeout, in whole seconds, is how long
 // Ironic may wait for the machine; 0 means Ironic's own default.
-func (c *Client) setPowerState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
+func (c nodeManagement) setPowerState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
 	body := struct {
 		Target  ironic.PowerTarget `json:"target"`
 		Timeout int                `json:"timeout,omitempty"`

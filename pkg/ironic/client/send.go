@@ -26,7 +26,7 @@ const (
 )
 
 // try sends a request once, and returns the gophercloud client that it used.
-func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceClient, error) {
+func (c *connection) try(caller context.Context, r request) (*gophercloud.ServiceClient, error) {
 	timeout := c.timeout
 	if r.class.waitsForTenant() {
 		timeout = min(timeout, tenantTimeout)
@@ -55,7 +55,7 @@ func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceCli
 
 // noteOutage counts a request that Ironic as a whole has not served, and forgets what may be different when
 // it is there again.
-func (c *Client) noteOutage(ctx context.Context, op string, err error) {
+func (c *connection) noteOutage(ctx context.Context, op string, err error) {
 	class := classOf(err)
 	requestErrors.WithLabelValues(c.name, op, class).Inc()
 	if class == ironic.ClassTimeout {
@@ -73,7 +73,7 @@ func (c *Client) noteOutage(ctx context.Context, op string, err error) {
 
 // send authenticates, negotiates the version, checks the fence and sends the request. code is that of the
 // answer, for metrics.
-func (c *Client) send(ctx context.Context, r request, start time.Time) (sc *gophercloud.ServiceClient, code string, err error) {
+func (c *connection) send(ctx context.Context, r request, start time.Time) (sc *gophercloud.ServiceClient, code string, err error) {
 	sc, err = c.auth.client(ctx)
 	if err != nil {
 		return nil, noAnswer, authError(r.text, err, c.clock.Since(start))
@@ -105,7 +105,7 @@ func (c *Client) send(ctx context.Context, r request, start time.Time) (sc *goph
 }
 
 // exchange builds and sends a request, and decodes the answer.
-func (c *Client) exchange(ctx context.Context, sc *gophercloud.ServiceClient, r request, features ironic.Features, start time.Time) (code string, err error) {
+func (c *connection) exchange(ctx context.Context, sc *gophercloud.ServiceClient, r request, features ironic.Features, start time.Time) (code string, err error) {
 	var query url.Values
 	var body any
 	if r.build != nil {

@@ -13,7 +13,7 @@ import (
 
 // SetProvisionState asks for a change of the provision state. Success says that
 // Ironic has begun: the outcome shows in the node.
-func (c *Client) SetProvisionState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+func (c nodeManagement) SetProvisionState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	body := struct {
 		Target ironic.ProvisionTarget `json:"target"`
 		ironic.ProvisionOptions
@@ -27,11 +27,11 @@ func (c *Client) SetProvisionState(ctx context.Context, fence ironic.Fence, idOr
 
 // SetTargetRAID sets the volumes that the clean step raid.create_configuration makes. The BMC is
 // not contacted.
-func (c *Client) SetTargetRAID(ctx context.Context, fence ironic.Fence, idOrName string, disks []ironic.LogicalDisk) error {
+func (c nodeManagement) SetTargetRAID(ctx context.Context, fence ironic.Fence, idOrName string, disks []ironic.LogicalDisk) error {
 	return c.put(ctx, fence, "SetTargetRAID", "set target RAID configuration", writes, idOrName, "states/raid", map[string]any{"logical_disks": disks})
 }
 
-func (c *Client) put(ctx context.Context, fence ironic.Fence, op, text string, class class, idOrName, path string, body any, secrets ...string) error {
+func (c *connection) put(ctx context.Context, fence ironic.Fence, op, text string, class class, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}

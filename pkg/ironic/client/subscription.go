@@ -10,9 +10,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
+// eventSubscriptions have BMCs send their events.
+type eventSubscriptions struct{ *connection }
+
 // CreateSubscription has the BMC of a node send its events to a URL, and returns the ID that the BMC
 // gives the subscription. Ironic locks the node, and answers when the BMC has.
-func (c *Client) CreateSubscription(ctx context.Context, fence ironic.Fence, uuid string, subscription ironic.Subscription) (id string, err error) {
+func (c eventSubscriptions) CreateSubscription(ctx context.Context, fence ironic.Fence, uuid string, subscription ironic.Subscription) (id string, err error) {
 	if uuid == "" {
 		return "", errEmptyID
 	}
@@ -31,7 +34,7 @@ func (c *Client) CreateSubscription(ctx context.Context, fence ironic.Fence, uui
 
 // DeleteSubscription has the BMC forget a subscription. Ironic answers 404 whatever the reason for
 // which the BMC has not done it.
-func (c *Client) DeleteSubscription(ctx context.Context, fence ironic.Fence, uuid, id string) error {
+func (c eventSubscriptions) DeleteSubscription(ctx context.Context, fence ironic.Fence, uuid, id string) error {
 	if uuid == "" || id == "" {
 		return errEmptyID
 	}
@@ -40,7 +43,7 @@ func (c *Client) DeleteSubscription(ctx context.Context, fence ironic.Fence, uui
 
 // ListSubscriptions returns the IDs of the event subscriptions that the BMC of a node has, whoever
 // made them.
-func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, error) {
+func (c eventSubscriptions) ListSubscriptions(ctx context.Context, uuid string) ([]string, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -60,7 +63,7 @@ func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, 
 }
 
 // GetSubscription returns an event subscription that the BMC of a node has, as far as the BMC tells: not its headers.
-func (c *Client) GetSubscription(ctx context.Context, uuid, id string) (subscription ironic.Subscription, err error) {
+func (c eventSubscriptions) GetSubscription(ctx context.Context, uuid, id string) (subscription ironic.Subscription, err error) {
 	if uuid == "" || id == "" {
 		return subscription, errEmptyID
 	}

@@ -10,9 +10,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
+// virtualMedia are images in the virtual drives of machines.
+type virtualMedia struct{ *connection }
+
 // GetVirtualMedia asks the BMC for the virtual drives of the machine. It needs
 // Features.VirtualMedia. Ironic 29.0 locks the node meanwhile.
-func (c *Client) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.VirtualMedia, error) {
+func (c virtualMedia) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.VirtualMedia, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -26,7 +29,7 @@ func (c *Client) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.Vir
 
 // AttachVirtualMedia has an image put into a virtual CD drive. Success says that Ironic has begun:
 // the node is locked until the image is attached, or until last_error says why it is not.
-func (c *Client) AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid, imageURL string) error {
+func (c virtualMedia) AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid, imageURL string) error {
 	if uuid == "" {
 		return errEmptyID
 	}
@@ -39,7 +42,7 @@ func (c *Client) AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uui
 }
 
 // DetachVirtualMedia has all virtual CDs ejected. Success says that Ironic has begun.
-func (c *Client) DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid string) error {
+func (c virtualMedia) DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid string) error {
 	if uuid == "" {
 		return errEmptyID
 	}
