@@ -29,12 +29,15 @@ func changeDelays(t *testing.T) (count uint64, sum float64) {
 }
 
 // waitingReads returns how many reads wait for an observation.
-func waitingReads(t *testing.T) float64 { return gaugeOf(t, "metal3_ironic_waiting_reads") }
+func waitingReads(t *testing.T) float64 { return valueOf(t, "metal3_ironic_waiting_reads") }
 
 // unreadableNodes returns how many nodes Ironic cannot show.
-func unreadableNodes(t *testing.T) float64 { return gaugeOf(t, "metal3_ironic_unreadable_nodes") }
+func unreadableNodes(t *testing.T) float64 { return valueOf(t, "metal3_ironic_unreadable_nodes") }
 
-func gaugeOf(t *testing.T, name string) float64 {
+// feedMisses returns how many changes were missed in the feed so far.
+func feedMisses(t *testing.T) float64 { return valueOf(t, "metal3_ironic_feed_misses_total") }
+
+func valueOf(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -42,7 +45,8 @@ func gaugeOf(t *testing.T, name string) float64 {
 	}
 	for _, family := range families {
 		if family.GetName() == name {
-			return family.GetMetric()[0].GetGauge().GetValue()
+			metric := family.GetMetric()[0] // a gauge or a counter
+			return metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 		}
 	}
 	t.Fatal("there is no " + name)

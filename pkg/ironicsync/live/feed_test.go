@@ -150,12 +150,13 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestFeedIsChecked: what a conductor does whose clock lags by five seconds is not in
-// the part of the feed that is read. The next sweep finds it, and the feed is read
-// further back from then on.
+// the part of the feed that is read. The next sweep finds it, which is counted, and the
+// feed is read further back from then on.
 func TestFeedIsChecked(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, b *bench) {
 		b.nodes.Change(func() { b.nodes.Lag = map[string]time.Duration{enginetest.NodeID(0): 5 * time.Second} })
 		b.list(t)
+		missed := feedMisses(t)
 		change := func(text string) {
 			b.nodes.Say(enginetest.NodeID(1), text) // by the other conductor
 			b.list(t)
@@ -171,12 +172,18 @@ func TestFeedIsChecked(t *testing.T) {
 		if got := b.shown(t, 0); got != "first" {
 			t.Errorf("after a sweep the host shows %q", got)
 		}
+		if n := feedMisses(t) - missed; n != 1 {
+			t.Errorf("%v changes are said to be missed, want 1", n)
+		}
 		for _, text := range []string{"second", "third"} {
 			change(text)
 			if got := b.shown(t, 0); got != text {
 				t.Errorf("the host shows %q, want %q", got, text)
 			}
 			time.Sleep(time.Minute)
+		}
+		if n := feedMisses(t) - missed; n != 1 {
+			t.Errorf("%v changes are said to be missed although lists showed all but the first", n)
 		}
 	})
 }
