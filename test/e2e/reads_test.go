@@ -269,7 +269,7 @@ func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
 	}
 }
 
-func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted func(*metal3.BareMetalHost) bool) {
 	t.Helper()
 	for {
 		select {
@@ -278,7 +278,7 @@ func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted fun
 				t.Fatal("the watch has ended")
 			}
 			if host, ok := event.Object.(*metal3.BareMetalHost); ok && wanted(host) {
-				return host
+				return
 			}
 		case <-ctx.Done():
 			t.Fatal("the event did not come")
