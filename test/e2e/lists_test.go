@@ -6,8 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -203,16 +201,6 @@ func TestListsShowEachChange(t *testing.T) {
 	newListed(t, ctx, ns).rounds(*listRounds)
 }
 
-// TestListsInWholeSeconds is that with an Ironic on MariaDB, where many changes have the
-// same time.
-func TestListsInWholeSeconds(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
-	sim.SetClock(ironicsim.Clock{WholeSeconds: true})
-	newListed(t, ctx, ns).rounds(*listRounds)
-}
-
 // TestListsWhateverTheClock is that with an Ironic whose clock is not our server's, or
 // whose conductors do not agree.
 func TestListsWhateverTheClock(t *testing.T) {
@@ -224,7 +212,8 @@ func TestListsWhateverTheClock(t *testing.T) {
 	}{
 		{name: "IronicAhead", clock: ironicsim.Clock{Offset: 10 * time.Minute}},
 		{name: "IronicBehind", clock: ironicsim.Clock{Offset: -10 * time.Minute}},
-		// MySQL rounds: some changes are of the next second.
+		// MariaDB cuts the fraction off, so that many changes have the same time. MySQL rounds: some are of the next second.
+		{name: "WholeSeconds", clock: ironicsim.Clock{WholeSeconds: true}},
 		{name: "RoundedSeconds", clock: ironicsim.Clock{WholeSeconds: true, Offset: 500 * time.Millisecond}},
 		{name: "ConductorBehind", offsets: []time.Duration{0, -time.Second}},
 		{name: "NodesOfTheFuture", offsets: []time.Duration{0, 0, 0, 0, 0, 0, 0, time.Hour}},
@@ -235,103 +224,15 @@ func TestListsWhateverTheClock(t *testing.T) {
 			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			sim.SetClock(test.clock)
 			l := newListedBy(t, ctx, ns, func(i int, node string) {
-				if len(test.offsets) > 0 {
-					setNodeClock(t, sim, node, test.offsets[i%len(test.offsets)])
+				if len(test.offsets) == 0 {
+					return
+				}
+				if err := sim.SetNodeClock(node, test.offsets[i%len(test.offsets)]); err != nil {
+					t.Fatal(err)
 				}
 			})
 			l.rounds(*listRounds / 5)
 		})
-	}
-}
-
-// TestListsOfLaggingConductor: what a conductor changes whose clock is behind that of the
-// others has a place in Ironic's order of changes where nobody looks any more. It is
-// found all the same, and from then on at once.
-func TestListsOfLaggingConductor(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
-	const number = 5
-	l := newListedBy(t, ctx, ns, func(i int, node string) {
-		if i == number {
-			setNodeClock(t, sim, node, -5*time.Second)
-		}
-	})
-	late := l.names[number]
-	// Enrolling has changed its node too, late.
-	testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
-		return cmp.Diff(l.want, l.shown())
-	})
-	changeLate := func(round int) {
-		l.change() // by a conductor with the right time
-		shown := changeNode(t, ctx, l.id[late], l.done[late])
-		l.want[late] = &shown
-		l.done[late]++
-	}
-	// A change that a sweep finds before the feed was read again is none that the feed should have shown.
-	missesAfter := feedMisses(t, ctx)
-	for tries := 0; missesAfter == 0; tries++ {
-		if tries == 20 {
-			t.Fatal("the metric does not count changes that the feed did not show")
-		}
-		changeLate(0)
-		testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
-			return cmp.Diff(l.want, l.shown())
-		})
-		missesAfter = feedMisses(t, ctx)
-	}
-	for l.round = range 20 {
-		changeLate(l.round)
-		l.list("changed by a conductor five seconds behind")
-	}
-	if n := feedMisses(t, ctx); n != missesAfter {
-		t.Errorf("%v changes were missed although each LIST showed its own", n-missesAfter)
-	}
-}
-
-// feedMisses is how many changes Ironic's feed should have shown to our server and did not.
-func feedMisses(t *testing.T, ctx context.Context) float64 {
-	t.Helper()
-	for line := range strings.Lines(metrics(t, ctx)) {
-		if value, ok := strings.CutPrefix(line, `metal3_ironic_feed_misses_total{ironic=""} `); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatal("there is no metric of missed changes")
-	return 0
-}
-
-// TestListsWhenClockIsPutRight: a node that was changed while its conductor's clock was
-// ahead is from the future. When the clock is right again, or another conductor has the
-// node, its updated_at goes backwards, and its changes show all the same.
-func TestListsWhenClockIsPutRight(t *testing.T) {
-	for _, ahead := range []time.Duration{time.Hour, time.Second} {
-		t.Run(ahead.String(), func(t *testing.T) {
-			t.Parallel()
-			ctx, ns := s.Begin(t)
-			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
-			l := newListedBy(t, ctx, ns, func(i int, node string) {
-				if i%2 == 0 {
-					setNodeClock(t, sim, node, ahead)
-				}
-			})
-			l.list("with a clock that is ahead")
-			for _, id := range l.id {
-				setNodeClock(t, sim, id, 0)
-			}
-			l.rounds(*listRounds / 5)
-		})
-	}
-}
-
-func setNodeClock(t *testing.T, sim *simulated, node string, offset time.Duration) {
-	t.Helper()
-	if err := sim.SetNodeClock(node, offset); err != nil {
-		t.Fatal(err)
 	}
 }
 
