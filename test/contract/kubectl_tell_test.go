@@ -22,6 +22,8 @@ func TestKubectlExplain(t *testing.T) {
 		"bmh.spec.bmc":                    {"FIELD: bmc <BMCDetails>", "address\t<string> -required-", "credentialsName\t<string> -required-"},
 		"bmh.spec.automatedCleaningMode":  {"ENUM:\n    disabled\n    metadata\n", "DESCRIPTION:\n    What is done to the disks"},
 		"bmh.status.conditions":           {"FIELD: conditions <[]Condition>", "lastTransitionTime\t<string> -required-"},
+		"bmh.status.ironic":               {"reservation\t<string>"},
+		"bmh.status.hardware.cpu":         {"clockMegahertz\t<number>"},
 		"hardwaredata.spec.hardware.nics": {"FIELD: nics <[]NIC>", "DESCRIPTION:\n"},
 	} {
 		out := k.ok("", "explain", path)

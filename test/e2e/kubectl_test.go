@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -104,114 +101,3 @@ spec:
   inspectionMode: disabled
   automatedCleaningMode: disabled
 `
-
-func TestExplain(t *testing.T) {
-	testbed.OnSimulator(t, "this is about kubectl")
-	t.Parallel()
-	ctx, _ := s.Begin(t)
-	for path, want := range map[string]string{
-		"baremetalhost":                     "GROUP:      metal3.io",
-		"baremetalhost.spec.bmc":            "credentialsName",
-		"baremetalhost.spec.bmc.address":    "DESCRIPTION",
-		"baremetalhost.status.ironic":       "reservation",
-		"baremetalhost.status.hardware.cpu": "clockMegahertz",
-	} {
-		out := kubectl(t, ctx, "", "explain", path)
-		if !strings.Contains(out, want) || strings.Contains(out, "<empty>") || strings.Contains(out, "__internal") {
-			t.Errorf("explain %s lacks %q:\n%s", path, want, out)
-		}
-	}
-}
-
-func TestValidationSpeaksToKubectl(t *testing.T) {
-	testbed.OnSimulator(t, "this is about kubectl")
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	for name, c := range map[string]struct{ spec, want string }{
-		"bad scheme":     {`{"online":true,"bmc":{"address":"ilo4://192.0.2.1","credentialsName":"x"}}`, "spec.bmc.address"},
-		"bad mac":        {`{"online":true,"bootMACAddress":"nonsense"}`, "spec.bootMACAddress"},
-		"misspelt field": {`{"online":true,"bootMacAdress":"00:00:00:00:00:01"}`, `unknown field "spec.bootMacAdress"`},
-	} {
-		_, stderr, err := s.Kube.Kubectl(ctx, `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"h"},"spec":`+c.spec+`}`, "create", "-n", ns, "-f", "-")
-		if err == nil || !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: %v %q, want %q", name, err, stderr, c.want)
-		}
-	}
-}
-
-// TestGetWatch: -w and --watch-only print a line for each change that Ironic shows.
-func TestGetWatch(t *testing.T) {
-	testbed.OnSimulator(t, "this is about kubectl")
-	t.Parallel()
-	for _, args := range [][]string{{"-w"}, {"--watch-only"}, {"-w", "worker-0", "-o", "wide"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			ctx, ns := s.Begin(t)
-			host := fakeHost(t, ctx, ns, "worker-0")
-			watchCtx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			settled(t, ctx, ns, "worker-0")
-			cmd := s.Kube.Admin.KubectlCommand(watchCtx, append([]string{"get", "bmh", "-n", ns}, args...)...)
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { cancel(); _ = cmd.Wait() }()
-			lines := make(chan string)
-			go func() {
-				defer close(lines)
-				for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
-					select {
-					case lines <- scanner.Text():
-					case <-watchCtx.Done():
-						return
-					}
-				}
-			}()
-			next := func(want string) {
-				t.Helper()
-				for {
-					select {
-					case line, open := <-lines:
-						if !open {
-							t.Fatalf("kubectl ended before %q", want)
-						}
-						if strings.Contains(line, want) {
-							return
-						}
-					case <-watchCtx.Done():
-						t.Fatalf("no line with %q", want)
-					}
-				}
-			}
-			if args[0] == "-w" {
-				next("worker-0")
-			} else {
-				// Nothing tells from outside that a --watch-only has begun but its first event.
-				go touchUntil(watchCtx, ns)
-				next("worker-0")
-			}
-			// Somebody has Ironic take the node for deployed, and the host follows.
-			if err := bed(ctx).ironic.Operator().Provision(ctx, host.Status.Provisioning.ID, "adopt"); err != nil {
-				t.Fatal(err)
-			}
-			next(string(metal3.StateProvisioned))
-		})
-	}
-}
-
-// touchUntil annotates the host again and again until ctx ends.
-func touchUntil(ctx context.Context, ns string) {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case now := <-tick.C:
-			_, _, _ = s.Kube.Kubectl(ctx, "", "annotate", "bmh", "worker-0", "-n", ns, "--overwrite", "touched="+now.Format("150405.000"))
-		case <-ctx.Done():
-			return
-		}
-	}
-}
