@@ -5,17 +5,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -86,54 +83,6 @@ func TestPowerByKubectl(t *testing.T) {
 	}
 }
 
-// TestPowerErrors: what is refused, with which code and words, and that nothing
-// has happened then.
-func TestPowerErrors(t *testing.T) {
-	testbed.OnSimulator(t, "the server refuses these requests before it asks Ironic")
-	ctx, ns := s.Begin(t)
-	fakeHost(t, ctx, ns, "worker-1")
-	hosts := bed(ctx).Hosts(ns)
-	createHost(t, ctx, ns, "new", "ipmi://192.0.2.9", "missing", "")
-	act := func(name string, spec metal3.HostPowerSpec) error {
-		_, err := hosts.Power(ctx, name, &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
-		return err
-	}
-	on, off := metal3.HostPowerSpec{Action: metal3.PowerActionOn}, metal3.HostPowerSpec{Action: metal3.PowerActionOff}
-
-	if err := act("absent", on); !apierrors.IsNotFound(err) {
-		t.Errorf("absent host: %v", err)
-	}
-	if err := act("worker-1", metal3.HostPowerSpec{Action: "explode"}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.action") {
-		t.Errorf("unknown action: %v", err)
-	}
-	if err := act("new", on); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "not registered") {
-		t.Errorf("host that is not in Ironic: %v", err)
-	}
-	dry, err := hosts.Power(ctx, "worker-1", &metal3.HostPower{Spec: off}, metav1.CreateOptions{DryRun: []string{"All"}})
-	if err != nil {
-		t.Errorf("dry run: %v", err)
-	} else if got := bed(ctx).GetHost(t, ctx, ns, "worker-1"); !got.Spec.Online || dry.Status.Mode == "" {
-		t.Errorf("a dry run set spec.online to %t and answered %+v", got.Spec.Online, dry.Status)
-	}
-	if err := bed(ctx).ironic.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	err = act("worker-1", off)
-	if seconds, retry := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !retry || seconds == 0 {
-		t.Errorf("Ironic away: %v (retry after %d)", err, seconds)
-	}
-	if err := bed(ctx).ironic.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := bed(ctx).GetHost(t, ctx, ns, "worker-1"); !got.Spec.Online {
-		t.Error("spec.online is false though nothing was done")
-	}
-	bed(ctx).PatchHost(t, ctx, ns, "worker-1", `{"spec":{"disablePowerOff":true}}`)
-	if err := act("worker-1", off); !apierrors.IsInvalid(err) {
-		t.Errorf("power-off disabled: %v", err)
-	}
-}
-
 // TestInspect: an inspection begins at once; what it found shows once it is done.
 func TestInspect(t *testing.T) {
 	t.Parallel()
@@ -188,106 +137,5 @@ func TestInspect(t *testing.T) {
 	inspection, err := hosts.GetInspect(ctx, "worker-1", metav1.GetOptions{})
 	if err != nil || inspection.Status.FinishedAt == nil || inspection.Status.State != "manageable" {
 		t.Errorf("GET inspect: %v %+v", err, inspection)
-	}
-}
-
-// TestActionsNeedTheirOwnRights: reading and editing hosts does not include
-// acting on the hardware; the operator's role does.
-func TestActionsNeedTheirOwnRights(t *testing.T) {
-	testbed.OnSimulator(t, "permissions are a matter of RBAC")
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	fakeHost(t, ctx, ns, "worker-1")
-	can := func(role string) (read, edit, act error) {
-		t.Helper()
-		user := role + "-of-" + ns
-		_, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := s.Kube.ClientFor(user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hosts, err := versioned.NewForConfig(client.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mine := hosts.Metal3V1alpha1().BareMetalHosts(ns)
-		testbed.Eventually(t, ctx, func() string { // until the authorizer has seen the binding
-			if role == "metal3-baremetalhosts-operator" {
-				_, err = mine.Power(ctx, "worker-1", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: "on"}}, metav1.CreateOptions{})
-			} else {
-				_, err = mine.Get(ctx, "worker-1", metav1.GetOptions{})
-			}
-			if apierrors.IsForbidden(err) {
-				return err.Error()
-			}
-			return ""
-		})
-		_, read = mine.Get(ctx, "worker-1", metav1.GetOptions{})
-		_, edit = mine.Patch(ctx, "worker-1", "application/merge-patch+json", []byte(`{"spec":{"description":"by `+role+`"}}`), metav1.PatchOptions{})
-		_, act = mine.Power(ctx, "worker-1", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: "on"}}, metav1.CreateOptions{})
-		return read, edit, act
-	}
-	for role, want := range map[string]string{
-		"metal3-baremetalhosts-reader": "read", "metal3-baremetalhosts-operator": "act",
-		"view": "read", "edit": "read edit",
-	} {
-		read, edit, act := can(role)
-		var got []string
-		for what, err := range map[string]error{"read": read, "edit": edit, "act": act} {
-			if err == nil {
-				got = append(got, what)
-			} else if !apierrors.IsForbidden(err) {
-				t.Errorf("%s may not %s, but by %v", role, what, err)
-			}
-		}
-		for _, what := range []string{"read", "edit", "act"} {
-			if has, wants := slices.Contains(got, what), slices.Contains(strings.Fields(want), what); has != wants {
-				t.Errorf("%s: may %s: %t, want %t", role, what, has, wants)
-			}
-		}
-	}
-}
-
-// TestStatusIsWrittenByThoseWhoDoToday: PUT and PATCH of /status, generation and
-// spec untouched; and it is Ironic that has the last word on what Ironic knows.
-func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
-	testbed.OnSimulator(t, "this is about the registry")
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	fakeHost(t, ctx, ns, "worker-1")
-	// As Cluster API does around a move: nobody else writes then.
-	bed(ctx).PatchHost(t, ctx, ns, "worker-1", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
-	hosts := bed(ctx).Hosts(ns)
-	before := settled(t, ctx, ns, "worker-1")
-	got, err := hosts.Patch(ctx, "worker-1", "application/merge-patch+json",
-		[]byte(`{"spec":{"online":false},"status":{"provisioningFailCount":3,"hardwareProfile":"dell","poweredOn":true}}`), metav1.PatchOptions{}, "status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !got.Spec.Online || got.Generation != before.Generation {
-		t.Errorf("a patch of the status changed the spec: online %t, generation %d -> %d", got.Spec.Online, before.Generation, got.Generation)
-	}
-	after := bed(ctx).GetHost(t, ctx, ns, "worker-1")
-	if after.Status.ProvisioningFailCount != 3 {
-		t.Errorf("the patch was lost: %+v", after.Status)
-	}
-	if after.Status.HardwareProfile != before.Status.HardwareProfile || after.Status.PoweredOn != before.Status.PoweredOn {
-		t.Errorf("what the server decides by was written: profile %q, on %t", after.Status.HardwareProfile, after.Status.PoweredOn)
-	}
-	after.Status.ProvisioningFailCount = 0
-	after.Spec.Description = "not through status"
-	put, err := hosts.UpdateStatus(ctx, after, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if put.Status.ProvisioningFailCount != 0 || put.Spec.Description != "" {
-		t.Errorf("after the PUT: fail count %d, description %q", put.Status.ProvisioningFailCount, put.Spec.Description)
 	}
 }
