@@ -63,19 +63,3 @@ func TestHostWithoutBMCIsUnmanaged(t *testing.T) {
 	bed(ctx).PatchHost(t, ctx, ns, "found", `{"spec":{"bmc":{"address":"`+b.Address()+`","credentialsName":"creds"}}}`)
 	waitAvailable(t, ctx, ns, "found")
 }
-
-func TestDeleteWhenTheNodeIsGone(t *testing.T) {
-	testbed.OnSimulator(t, "a node that is not there is the same everywhere")
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	host := fakeHost(t, ctx, ns, "worker-0")
-	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
-	if err := bed(ctx).ironic.Operator().DeleteNode(ctx, host.Status.Provisioning.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := bed(ctx).Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
-	waitGone(t, ctx, ns, "worker-0")
-}

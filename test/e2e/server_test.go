@@ -172,35 +172,6 @@ func leads(t *testing.T, r replica) bool {
 	return strings.Contains(log, "This replica leads")
 }
 
-// TestHealth: ready and alive whatever Ironic does, and the metrics that tell of it.
-func TestHealth(t *testing.T) {
-	testbed.OnSimulator(t, "an Ironic that is stopped is the same everywhere")
-	ctx, _ := s.Begin(t)
-	if err := bed(ctx).ironic.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"/readyz", "/livez"} {
-		if out, stderr, err := bed(ctx).Server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
-			t.Errorf("%s without Ironic: %q %v %s", path, out, err, stderr)
-		}
-	}
-	testbed.Eventually(t, ctx, func() string {
-		metrics, stderr, err := bed(ctx).Server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
-		if err != nil {
-			return err.Error() + stderr
-		}
-		for _, name := range []string{"metal3_ironic_request_duration_seconds_bucket", "metal3_ironic_request_errors_total{", "metal3_ironic_observation_age_seconds"} {
-			if !strings.Contains(metrics, name) {
-				return "/metrics has no " + name
-			}
-		}
-		return ""
-	})
-	if err := bed(ctx).ironic.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestNoPasswordInTheLog is the last look at what the servers wrote.
 func TestNoPasswordInTheLog(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -132,47 +131,6 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 			if log, err := bed(ctx).Server.Logs(); err != nil || strings.Contains(log, "Ironic cannot be observed") {
 				t.Errorf("the server takes it for a failure of Ironic's (%v)", err)
 			}
-		})
-	}
-}
-
-// TestWritesRefused: where Ironic answers reads and refuses writes, a host that waits for
-// one says so, in its status and with an event; reads are live all the
-// same, and it goes on by itself when that ends.
-func TestWritesRefused(t *testing.T) {
-	for code, words := range map[int][]string{
-		http.StatusUnauthorized:        {"401", "Incorrect username or password"},
-		http.StatusForbidden:           {"403", "Access was denied"},
-		http.StatusInternalServerError: {"500", "Unexpected error"},
-	} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			t.Parallel()
-			ctx, ns := s.Begin(t)
-			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
-			createSecretOnce(t, ctx, ns, "bmc")
-			b := startBMC(t, ctx)
-			createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "")
-			waitAvailable(t, ctx, ns, "worker-0")
-			observedHost(t, ctx, ns, "other")
-			sim.SetFaults(ironicsim.Faults{FailWrites: code})
-			bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "says that Ironic refuses", func(h *metal3.BareMetalHost) bool { return says(h, words...) })
-			testbed.Eventually(t, ctx, func() string {
-				events := kubectl(t, ctx, "", "get", "events", "-n", ns, "--field-selector=type=Warning,involvedObject.name=worker-0", "-o", "jsonpath={.items[*].message}")
-				for _, word := range words {
-					if strings.Contains(strings.ToLower(events), strings.ToLower(word)) {
-						return ""
-					}
-				}
-				return "no event tells of it: " + events
-			})
-			expectLists(t, ctx, ns, "other", sim)
-			isOn(t, b, true)
-			sim.SetFaults(ironicsim.Faults{})
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is off, and all is well", func(h *metal3.BareMetalHost) bool {
-				return !h.Status.PoweredOn && h.Status.ErrorMessage == "" && h.Status.OperationalStatus == metal3.OperationalStatusOK && !says(h, words...)
-			})
-			isOn(t, b, false)
 		})
 	}
 }
