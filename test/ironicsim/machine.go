@@ -21,8 +21,6 @@ type machineSettings struct {
 	volumes      []Volume
 	softwareRAID []Volume
 	volumesMade  int
-	// losesBIOSChanges makes the BIOS forget changed settings at the next boot.
-	losesBIOSChanges bool
 }
 
 // Volume is a RAID volume of a machine.
@@ -100,9 +98,6 @@ func (m *machineSettings) setFirmware(component, version string) {
 	}
 	m.firmware[component] = version
 }
-
-// SetLosesBIOSChanges makes the machine accept changes of BIOS settings and forget them at the next boot.
-func (b *BMC) SetLosesBIOSChanges(loses bool) { b.set(func() { b.settings.losesBIOSChanges = loses }) }
 
 // createVolume adds a volume from an element of logical_disks.
 func (m *machineSettings) createVolume(d logicalDisk) Volume {

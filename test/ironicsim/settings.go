@@ -263,20 +263,12 @@ func (t *task) biosStep(name string, args map[string]any) string {
 			m.bios = nil
 			return
 		}
-		lost := map[string]any{}
 		for setting, value := range wanted {
 			a := bmcsim.BIOSAttributeOf(setting)
 			if !a.Accepts(value) {
 				text = "Redfish exception occurred. Error: Redfish BIOS apply configuration failed for node " + t.e.n.UUID + ". Error: BIOS attribute " + setting + " cannot be " + pyRepr(value, true) + "."
 				return
 			}
-			if m.losesBIOSChanges && m.biosValue(*a) != value {
-				lost[setting] = value
-			}
-		}
-		if len(lost) > 0 {
-			text = "Redfish BIOS apply_configuration step failed. Attributes " + pyRepr(lost, true) + " are not updated."
-			return
 		}
 		for setting, value := range wanted {
 			m.setBIOS(setting, value)

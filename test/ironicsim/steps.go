@@ -147,21 +147,15 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 		if touchesDisks(id) {
 			t.touchDisks(id)
 		}
-		text, verbatim := t.planned(f.name), false
+		text := t.planned(f.name)
 		if text == "" {
 			text = t.planned(id)
 		}
 		if text == "" {
-			text, verbatim = t.applyStep(step)
-		}
-		if text != "" && !verbatim {
-			text = fmt.Sprintf("Node %s failed step %s: %s", t.node().UUID, pyRepr(step, true), text)
+			text = t.applyStep(step)
 		}
 		if text != "" {
-			f.fail(t, text, true)
-			if verbatim && !t.s.opts.WithoutDefects && t.s.minor < fsm.Ironic32 {
-				f.endTwice(t)
-			}
+			f.fail(t, fmt.Sprintf("Node %s failed step %s: %s", t.node().UUID, pyRepr(step, true), text), true)
 			return
 		}
 		if outOfBand(t.node(), step) && bootsRamdisk(t.node()) {
@@ -181,18 +175,6 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 	f.done(t)
 }
 
-// endTwice is a defect of Ironic 29.0: a step that notices itself that it has failed moves the node to the failed state
-// and returns as if it had succeeded, so that the flow ends once more. What ends cleaning is the event with which
-// a user leaves clean failed. Service cannot end a second time, and only maintenance_reason still says what went wrong.
-func (f *stepFlow) endTwice(t *task) {
-	if f == cleaning {
-		t.event("manage")
-		return
-	}
-	const text = "Unexpected error when processing next service step. InvalidState: Can not transition from state 'service failed' on event 'done' (no defined transition)"
-	t.explain("servicing", text, func(n *node) { n.LastError = text })
-}
-
 // abortedAfter aborts if that was asked for while a step ran that cannot be aborted. After the last step it is too
 // late.
 func (f *stepFlow) abortedAfter(t *task, left []any) bool {
@@ -210,28 +192,26 @@ func (f *stepFlow) abortedAfter(t *task, left []any) bool {
 	return true
 }
 
-// applyStep executes a step of the BMC or of RAID. It returns what went wrong, and whether Ironic shows that without
-// naming the step.
-func (t *task) applyStep(step map[string]any) (text string, verbatim bool) {
+// applyStep executes a step of the BMC or of RAID. It returns what went wrong.
+func (t *task) applyStep(step map[string]any) string {
 	args, _ := step["args"].(map[string]any)
 	name, _ := step["step"].(string)
 	if target, reserved := reservedSteps[name]; reserved {
 		if target == fsm.PowerOn && t.node().PowerState == fsm.PowerOn {
-			return "", false
+			return ""
 		}
 		if err := t.powerAction(target, 0); err != nil {
-			return err.Error(), false
+			return err.Error()
 		}
-		return "", false
+		return ""
 	}
 	switch step["interface"] {
 	case "bios":
-		text = t.biosStep(name, args)
-		return text, strings.HasPrefix(text, "Redfish BIOS apply_configuration step failed")
+		return t.biosStep(name, args)
 	case "firmware":
-		return t.firmwareStep(args), false
+		return t.firmwareStep(args)
 	case "raid":
-		return t.raidStep(name, args), false
+		return t.raidStep(name, args)
 	}
-	return "", false
+	return ""
 }
