@@ -250,11 +250,9 @@ func (t *task) biosStep(name string, args map[string]any) string {
 		}
 	}
 	if t.node().biosInterface == "fake" {
-		if name != "cache_bios_settings" {
-			t.s.mu.Lock()
-			t.storeBIOS(wanted)
-			t.s.mu.Unlock()
-		}
+		t.s.mu.Lock()
+		t.storeBIOS(wanted)
+		t.s.mu.Unlock()
 		return ""
 	}
 	text := ""

@@ -229,7 +229,7 @@ func TestManualCleanProgress(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
 	a.provision(n1, "manage", fsm.Manageable)
-	n := a.cleaned(n1, steps("bios.factory_reset", "vendor.log_passthrough", "bios.cache_bios_settings")...)
+	n := a.cleaned(n1, steps("bios.factory_reset", "vendor.log_passthrough")...)
 	info, _ := n["driver_internal_info"].(map[string]any)
 	_, index := info["clean_step_index"]
 	if diff := cmp.Diff(doc{}, n["clean_step"]); diff != "" || info["clean_steps"] != nil || index {

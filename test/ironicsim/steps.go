@@ -42,7 +42,7 @@ func stepID(step map[string]any) string { return fmt.Sprintf("%v.%v", step["inte
 // are under agent.
 var supportedSteps = map[string]map[string][]string{
 	"clean": {
-		"bios.fake": {"apply_configuration", "factory_reset", "cache_bios_settings"}, "bios.redfish": {"apply_configuration", "factory_reset"},
+		"bios.fake": {"apply_configuration", "factory_reset"}, "bios.redfish": {"apply_configuration", "factory_reset"},
 		"firmware.fake": {"update"}, "firmware.redfish": {"update"},
 		"raid.redfish": {"create_configuration", "delete_configuration"}, "raid.agent": {"create_configuration", "delete_configuration"},
 		"deploy.agent": {"erase_devices", "erase_devices_metadata", "erase_devices_express", "burnin_cpu"},
