@@ -31,12 +31,7 @@ const (
 	CleanStepHangs Fault = "clean-step-hangs"
 	// LoseBIOSChanges makes the BIOS accept changes of settings and forget them at the next boot.
 	LoseBIOSChanges Fault = "lose-bios-changes"
-	// RefuseVolumes makes the RAID controller refuse to create volumes.
-	RefuseVolumes Fault = "refuse-volumes"
-	// VolumesNeedReset makes the RAID controller create and delete volumes with the next reset only, in a
-	// task.
-	VolumesNeedReset Fault = "volumes-need-reset"
-	// VolumeTaskFails is like VolumesNeedReset, but the task fails.
+	// VolumeTaskFails makes the RAID controller create volumes with the next reset only, in a task that fails.
 	VolumeTaskFails Fault = "volume-task-fails"
 	// UpdateTaskFails makes the task of a firmware update fail when the firmware is to be installed.
 	UpdateTaskFails Fault = "update-task-fails"

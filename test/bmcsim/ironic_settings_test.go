@@ -259,24 +259,10 @@ func hardwareRAID(b *bed, m *bmcsim.Machine) {
 	}
 }
 
-func hardwareRAIDAtReset(b *bed, m *bmcsim.Machine) {
-	b.enrol(m, "redfish-virtual-media", doc{"raid_interface": "redfish"})
-	b.provision(m, "manageable", verb("manage"))
-	b.fault(m, bmcsim.VolumesNeedReset, "")
-	b.setRAID(m, mirror("system"))
-	b.clean(m, buildRAID...)
-	b.volumes(m, bmcsim.Volume{Name: "system", RAIDType: "RAID1", Bytes: 100 << 30, Drives: []string{"Disk.Bay.4", "Disk.Bay.5"}, Disk: "/dev/sdb"})
-	b.clean(m, buildRAID[0])
-	b.volumes(m)
-}
-
 func failingHardwareRAID(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "redfish-virtual-media", doc{"raid_interface": "redfish"})
 	b.provision(m, "manageable", verb("manage"))
 	b.setRAID(m, mirror("system"))
-	b.fault(m, bmcsim.RefuseVolumes, "the controller's battery is empty")
-	b.fails(m, "clean failed", "the controller's battery is empty", doc{"target": "clean", "clean_steps": buildRAID})
-	b.recover(m)
 	// Ironic only logs that the task has failed: cleaning goes on, and raid_config tells the truth.
 	b.fault(m, bmcsim.VolumeTaskFails, "the drives are of different makes")
 	b.clean(m, buildRAID...)

@@ -189,7 +189,6 @@ func TestIronic(t *testing.T) {
 		{"images that are not there or not the right ones", badImages},
 		{"BIOS settings that fail", failingBIOSSettings},
 		{"hardware RAID", hardwareRAID},
-		{"hardware RAID that needs resets", hardwareRAIDAtReset},
 		{"hardware RAID that fails", failingHardwareRAID},
 		{"software RAID", softwareRAID},
 		{"firmware updates", firmwareUpdates},

@@ -117,17 +117,12 @@ func (m *Machine) volumeCollection() object {
 		paths = append(paths, m.volumesPath()+"/"+v.ID)
 	}
 	apply := "Immediate"
-	if m.volumesNeedReset() {
+	if m.faulty(VolumeTaskFails) {
 		apply = "OnReset"
 	}
 	all := collectionOf(m.volumesPath(), paths)
 	all["@Redfish.OperationApplyTimeSupport"] = object{"@odata.type": "#Settings.v1_3_0.OperationApplyTimeSupport", "SupportedValues": []string{apply}}
 	return all
-}
-
-// volumesNeedReset reports whether volumes are created and deleted only with a reset. m.mu must be held.
-func (m *Machine) volumesNeedReset() bool {
-	return m.faulty(VolumesNeedReset) || m.faulty(VolumeTaskFails)
 }
 
 func (m *Machine) getVolume(w http.ResponseWriter, r *http.Request) {
@@ -179,11 +174,7 @@ func (m *Machine) postVolume(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := m.fitVolume(&v)
-	if message, refuse := m.faults[RefuseVolumes]; refuse {
-		err = errors.New(message)
-	}
-	if err != nil {
+	if err := m.fitVolume(&v); err != nil {
 		fail(w, http.StatusBadRequest, "Base.1.0.GeneralError", err.Error())
 		return
 	}
@@ -192,8 +183,10 @@ func (m *Machine) postVolume(w http.ResponseWriter, r *http.Request) {
 	if v.Name == "" {
 		v.Name = "Virtual disk " + v.ID
 	}
-	if m.volumesNeedReset() {
-		m.changeVolumesAtReset(w, "Volume creation", func() { m.createVolume(v) })
+	if message, fails := m.faults[VolumeTaskFails]; fails {
+		t := m.addTask("Volume creation")
+		m.atReset(t, func() error { return errors.New(message) })
+		t.accepted(w)
 		return
 	}
 	m.createVolume(v)
@@ -251,29 +244,14 @@ func (v Volume) bytesOfDrive() int64 {
 func (m *Machine) deleteVolume(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	id := r.PathValue("id")
-	switch {
-	case m.volumeIndex(id) < 0:
+	i := m.volumeIndex(r.PathValue("id"))
+	if i < 0 {
 		fail(w, http.StatusNotFound, "Base.1.0.ResourceMissingAtURI", "There is no volume at "+r.URL.Path+".")
-	case m.volumesNeedReset():
-		m.changeVolumesAtReset(w, "Volume deletion", func() { m.dropVolume(id) })
-	default:
-		m.dropVolume(id)
-		w.WriteHeader(http.StatusNoContent)
+		return
 	}
-}
-
-// changeVolumesAtReset answers with a task that calls change with the next reset. m.mu must be held.
-func (m *Machine) changeVolumesAtReset(w http.ResponseWriter, name string, change func()) {
-	t := m.addTask(name)
-	m.atReset(t, func() error {
-		if message, fails := m.faults[VolumeTaskFails]; fails {
-			return errors.New(message)
-		}
-		change()
-		return nil
-	})
-	t.accepted(w)
+	delete(m.disks, m.volumes[i].Disk) // with its content
+	m.volumes = slices.Delete(m.volumes, i, i+1)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // createVolume adds a volume, which the operating system sees as an empty disk. m.mu must be held.
@@ -285,12 +263,4 @@ func (m *Machine) createVolume(v Volume) {
 	v.Disk = "/dev/sd" + string(letter)
 	m.volumes = append(m.volumes, v)
 	m.disks[v.Disk] = make([]byte, diskSize)
-}
-
-// dropVolume removes a volume with its content. m.mu must be held.
-func (m *Machine) dropVolume(id string) {
-	if i := m.volumeIndex(id); i >= 0 {
-		delete(m.disks, m.volumes[i].Disk)
-		m.volumes = slices.Delete(m.volumes, i, i+1)
-	}
 }

@@ -143,10 +143,6 @@ func TestVolumes(t *testing.T) {
 	if diff := cmp.Diff([]bmcsim.Volume{want[0], want[2]}, m.Volumes()); diff != "" {
 		t.Errorf("volumes after a deletion (-want +got):\n%s", diff)
 	}
-	setFault(t, m, bmcsim.RefuseVolumes, "")
-	if code := call(t, m, http.MethodPost, collection, volume(m, "RAID1", 1, 4, 5), nil); code != 400 {
-		t.Errorf("with RefuseVolumes: %d", code)
-	}
 }
 
 // task is what a client sees of a task.
@@ -161,32 +157,19 @@ func getTask(t *testing.T, m *bmcsim.Machine, path string) (code int, got task) 
 	return code, got
 }
 
-func TestVolumeTasks(t *testing.T) {
+func TestVolumeTaskFails(t *testing.T) {
 	m := start(t, bmcsim.Options{Machines: 1}).Machine(0)
-	collection := m.SystemID() + "/Storage/RAID/Volumes"
-	for _, test := range []struct {
-		fault   bmcsim.Fault
-		state   string
-		volumes int
-	}{
-		{bmcsim.VolumeTaskFails, "Exception", 0},
-		{bmcsim.VolumesNeedReset, "Completed", 1},
-	} {
-		setFault(t, m, test.fault, "no power")
-		code, path := location(t, m, http.MethodPost, collection, volume(m, "RAID1", 1<<30, 4, 5))
-		if code != 202 {
-			t.Fatalf("%s: %d", test.fault, code)
-		}
-		if code, got := getTask(t, m, path); code != 202 || got.TaskState != "Starting" || len(m.Volumes()) != 0 {
-			t.Errorf("%s: before the reset, %d %+v and %d volumes", test.fault, code, got, len(m.Volumes()))
-		}
-		reset(t, m, "ForceRestart")
-		if code, got := getTask(t, m, path); code != 200 || got.TaskState != test.state || len(got.Messages) != 1 || len(m.Volumes()) != test.volumes {
-			t.Errorf("%s: after the reset, %d %+v and %d volumes", test.fault, code, got, len(m.Volumes()))
-		}
-		if err := m.ClearFault(test.fault); err != nil {
-			t.Fatal(err)
-		}
+	setFault(t, m, bmcsim.VolumeTaskFails, "no power")
+	code, path := location(t, m, http.MethodPost, m.SystemID()+"/Storage/RAID/Volumes", volume(m, "RAID1", 1<<30, 4, 5))
+	if code != 202 {
+		t.Fatalf("the volume: %d", code)
+	}
+	if code, got := getTask(t, m, path); code != 202 || got.TaskState != "Starting" || len(m.Volumes()) != 0 {
+		t.Errorf("before the reset, %d %+v and %d volumes", code, got, len(m.Volumes()))
+	}
+	reset(t, m, "ForceRestart")
+	if code, got := getTask(t, m, path); code != 200 || got.TaskState != "Exception" || len(got.Messages) != 1 || len(m.Volumes()) != 0 {
+		t.Errorf("after the reset, %d %+v and %d volumes", code, got, len(m.Volumes()))
 	}
 }
 
