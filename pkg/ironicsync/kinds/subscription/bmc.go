@@ -5,6 +5,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 
 // create creates a subscription, and returns its ID. If that was tried before, the BMC may have it although there was no answer.
 func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, err error) {
-	if strings.HasPrefix(subscription.Status.Error, notCreated) {
+	if mayBeCreated(subscription) {
 		if id, err = c.find(ctx, subscription, host); id != "" || err != nil {
 			return id, err
 		}
@@ -48,7 +49,14 @@ func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSu
 	return id, err
 }
 
-// find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none.
+// mayBeCreated reports whether the BMC may have a subscription that has no ID in the status, because there was no answer when it was to be
+// created.
+func mayBeCreated(subscription *metal3.BMCEventSubscription) bool {
+	return strings.HasPrefix(subscription.Status.Error, notCreated)
+}
+
+// find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none. What differs in anything is
+// somebody else's.
 func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) (id string, err error) {
 	var recorded []string
 	for _, other := range c.ByIndex(byHost, host.Namespace+"/"+host.Name) {
@@ -56,21 +64,29 @@ func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubs
 			recorded = append(recorded, other.Status.SubscriptionID)
 		}
 	}
+	wanted := wantedOf(subscription)
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
 		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		isShown := false
 		for _, candidate := range ids {
 			if slices.Contains(recorded, candidate) {
 				continue
 			}
-			is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, candidate)
+			is, readErr := client.GetSubscription(ctx, host.Status.Provisioning.ID, candidate)
 			switch answer := new(ironic.APIError); {
-			case errors.As(err, &answer) && !ironic.IsLocked(err): // somebody else's, which the BMC cannot show
-			case err != nil:
-				return err
-			case isSame(is, wantedOf(subscription)):
+			case errors.As(readErr, &answer) && answer.Status == http.StatusInternalServerError:
+				err = readErr // some BMCs have one that they cannot show
+			case readErr != nil:
+				return readErr
+			case spelled(is.Destination) == spelled(wanted.Destination) && is.Context == wanted.Context:
 				id = candidate
 				return nil
+			default:
+				isShown = true
 			}
+		}
+		if isShown {
+			return nil
 		}
 		return err
 	})
@@ -86,18 +102,39 @@ func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubsc
 			return err
 		}
 		is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, id)
-		found = err == nil && isSame(is, wantedOf(subscription))
+		found = err == nil && mayBe(is, wantedOf(subscription))
 		return err
 	})
 	return found, err
 }
 
-// unsubscribe deletes a subscription from the BMC, if that has it. Ironic answers 404 for each error of the BMC: when it is tried
-// again, it shows whether the BMC has it still.
-func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) error {
-	if found, err := c.has(ctx, subscription, host, id); err != nil || !found {
-		return err
+// unsubscribe deletes a subscription from the BMC, if that has it.
+func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
+	id := subscription.Status.SubscriptionID
+	if id != "" {
+		found, err := c.has(ctx, subscription, host, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			id = ""
+		}
 	}
+	if id == "" && mayBeCreated(subscription) {
+		var err error
+		if id, err = c.find(ctx, subscription, host); err != nil {
+			return err
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	return c.remove(ctx, host, id)
+}
+
+// remove deletes what the BMC has under an ID. Ironic answers 404 for each error of the BMC: when it is tried again, it shows whether the
+// BMC has it still.
+func (c *Controller) remove(ctx context.Context, host *metal3.BareMetalHost, id string) error {
 	return c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
 		return client.DeleteSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, id)
 	})
@@ -108,8 +145,8 @@ func wantedOf(subscription *metal3.BMCEventSubscription) ironic.Subscription {
 	return ironic.Subscription{Destination: subscription.Spec.Destination, Context: subscription.Spec.Context}
 }
 
-// isSame reports whether what a BMC has may be what was wanted. It may spell a URL in its own way, or leave out anything.
-func isSame(is, wanted ironic.Subscription) bool {
+// mayBe reports whether what a BMC has under our ID may be what was wanted. It may spell a URL in its own way, or leave out anything.
+func mayBe(is, wanted ironic.Subscription) bool {
 	return (is.Destination == "" || spelled(is.Destination) == spelled(wanted.Destination)) &&
 		(is.Context == "" || wanted.Context == "" || is.Context == wanted.Context)
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,7 +185,7 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	updated := subscription.DeepCopy()
 	updated.Status.SubscriptionID, updated.Status.Error = id, ""
 	if _, err := c.Subscriptions.UpdateStatus(ctx, updated); err != nil {
-		_ = c.unsubscribe(context.WithoutCancel(ctx), subscription, host, id) // without its ID, nobody could; what is left is one too many
+		_ = c.remove(context.WithoutCancel(ctx), host, id) // without its ID, nobody could; what is left is one too many
 		return 0, kinds.IgnoreNotFound(err)
 	}
 	c.setDue(subscription, time.Time{})
@@ -233,9 +234,9 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 	if !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer) {
 		return nil // another controller's finalizer keeps it
 	}
-	id := subscription.Status.SubscriptionID
-	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
-		err := c.unsubscribe(ctx, subscription, host, id)
+	mayExist := subscription.Status.SubscriptionID != "" || mayBeCreated(subscription)
+	if mayExist && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
+		err := c.unsubscribe(ctx, subscription, host)
 		unproven := new(kinds.UnprovenError)
 		isGone := errors.As(err, &unproven) || ironic.IsNotFound(err) && !host.DeletionTimestamp.IsZero()
 		if err != nil && !isGone {
@@ -301,8 +302,12 @@ func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSu
 	return err
 }
 
-// report records what is wrong with a subscription; an empty text says that nothing is.
+// report records what is wrong with a subscription; an empty text says that nothing is. That it may be created, and has no ID, stays
+// with any other problem.
 func (c *Controller) report(ctx context.Context, subscription *metal3.BMCEventSubscription, problem string) error {
+	if problem != "" && mayBeCreated(subscription) && !strings.HasPrefix(problem, notCreated) {
+		problem = notCreated + "; " + problem
+	}
 	problem = lifecycle.CutMessage(problem)
 	if subscription.Status.Error == problem {
 		return nil

@@ -5,6 +5,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type world struct {
 	bmcError     error  // of each request
 	quotes       string // what Ironic says when a subscription is created
 	deleteError  error
+	notShown     string // the ID of one that the BMC cannot show
 	nodeError    error  // of each read of the node
 	lateAnswer   bool   // the BMC creates subscriptions, and Ironic has no answer in time
 	notAllowed   error  // the destination
@@ -131,6 +133,9 @@ func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ st
 
 func (w *world) GetSubscription(_ context.Context, _, id string) (ironic.Subscription, error) {
 	w.requests = append(w.requests, "get "+id)
+	if id == w.notShown {
+		return ironic.Subscription{}, ironicSays(500, "get_subscription failed")
+	}
 	is := w.bmc[id]
 	is.Headers = nil // as a BMC does
 	return is, w.bmcError
@@ -220,24 +225,66 @@ func TestNotRecorded(t *testing.T) {
 	}
 }
 
-// A BMC that creates a subscription after Ironic's caller has given up is not given a second one: it has room for a few. Those of
-// others, and another one for the same receiver, are not taken for it.
+// A BMC that creates a subscription after Ironic's caller has given up is not given a second one, whatever happens in between: it has
+// room for a few. If its object is deleted then, it is deleted, too. Those of others, and others for the same receiver, are not taken
+// for it.
 func TestCreatedWithoutAnAnswer(t *testing.T) {
+	for name, spec := range map[string]metal3.BMCEventSubscriptionSpec{
+		"with a context": {HostName: "worker-0", Destination: "https://events.example/", Context: "rack 7"},
+		"without one":    {HostName: "worker-0", Destination: "https://events.example/"},
+	} {
+		for _, isDeleted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, deleted %t", name, isDeleted), func(t *testing.T) {
+				w := newWorld()
+				w.subscription.Spec = spec
+				w.bmc["of others"] = ironic.Subscription{Destination: "https://others.example/"}
+				w.bmc["with another context"] = ironic.Subscription{Destination: "https://events.example/", Context: "rack 8"}
+				w.bmc["without anything"] = ironic.Subscription{}
+				w.lateAnswer = true
+				c := w.controller()
+				if err := w.reconcile(t, c); err == nil {
+					t.Fatal("no error")
+				}
+				away := w.host.DeepCopy()
+				w.host.Status.Ironic = nil
+				if err := w.reconcile(t, c); err != nil || !strings.HasSuffix(w.subscription.Status.Error, "waiting for host worker-0 to be registered in Ironic") {
+					t.Fatalf("%v, status %+v", err, w.subscription.Status)
+				}
+				w.host, w.lateAnswer = away, false
+				c.bmcs.Reset(kinds.NodeOf(w.host))
+				want := 4
+				if isDeleted {
+					w.subscription.DeletionTimestamp = new(metav1.Now())
+					want = 3
+				}
+				if err := w.reconcile(t, c); err != nil {
+					t.Fatal(err)
+				}
+				if _, has := w.bmc["1"]; len(w.bmc) != want || has == isDeleted {
+					t.Errorf("the BMC has %v", w.bmc)
+				}
+				if !isDeleted && w.subscription.Status != (metal3.BMCEventSubscriptionStatus{SubscriptionID: "1"}) || isDeleted && w.subscription != nil {
+					t.Errorf("%+v", w.subscription)
+				}
+			})
+		}
+	}
+}
+
+// A subscription that the BMC cannot show hides no other one, but a BMC that shows none has not said that it has not ours.
+func TestSubscriptionThatIsNotShown(t *testing.T) {
 	w := newWorld()
-	w.bmc["of others"] = ironic.Subscription{Destination: "https://others.example/"}
-	w.bmc["with another context"] = ironic.Subscription{Destination: "https://events.example/", Context: "rack 8"}
-	w.lateAnswer = true
+	w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+	w.subscription.Status.Error = notCreated
+	w.bmc["of others"] = ironic.Subscription{}
+	w.notShown = "of others"
 	c := w.controller()
-	if err := w.reconcile(t, c); err == nil {
-		t.Fatal("no error")
+	if err := w.reconcile(t, c); err == nil || w.made > 0 {
+		t.Errorf("%v, %d made", err, w.made)
 	}
-	w.lateAnswer = false
-	c.bmcs.Reset(kinds.NodeOf(w.host))
-	if err := w.reconcile(t, c); err != nil {
-		t.Fatal(err)
-	}
-	if status := w.subscription.Status; status != (metal3.BMCEventSubscriptionStatus{SubscriptionID: "1"}) || len(w.bmc) != 3 {
-		t.Errorf("status %+v, the BMC has %v", status, w.bmc)
+	w.bmc["shown"] = ironic.Subscription{}
+	if err := w.reconcile(t, c); err != nil || w.made != 1 {
+		t.Errorf("%v, %d made", err, w.made)
 	}
 }
 
