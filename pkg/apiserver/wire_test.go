@@ -52,6 +52,12 @@ func testMediaTypes(t *testing.T, s *server) {
 			t.Errorf("Accept: %s: got HTTP %d with %s, want %d with %s", test.accept, got.code, media, test.code, test.got)
 		}
 	}
+	var partial metav1.PartialObjectMetadata
+	s.do(t, "PATCH", hostsPath+"/media", `{"metadata":{"labels":{"rack":"1"}}}`, mergePatch,
+		"Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").into(t, 200, &partial)
+	if partial.Kind != "PartialObjectMetadata" || partial.Labels["rack"] != "1" {
+		t.Errorf("a patch has answered %+v", partial)
+	}
 
 	var fromYAML metal3.BareMetalHost
 	if err := yaml.Unmarshal(s.do(t, "GET", hostsPath+"/media", "", "Accept: application/yaml").body, &fromYAML); err != nil {

@@ -84,6 +84,10 @@ func testApply(t *testing.T, s *server) {
 	bmc := `"bmc":{"address":"ipmi://192.168.111.1:6233","credentialsName":"x"}`
 	var host metal3.BareMetalHost
 	s.apply(t, "applied", "gitops", `"spec":{"online":true,`+bmc+`}`, "").into(t, 201, &host)
+	created := host.ResourceVersion
+	if s.apply(t, "applied", "gitops", `"spec":{"online":true,`+bmc+`}`, "").into(t, 200, &host); host.ResourceVersion != created {
+		t.Errorf("applying the same again has written: resourceVersion %s, then %s", created, host.ResourceVersion)
+	}
 	for _, entry := range host.ManagedFields {
 		if entry.APIVersion != "metal3.io/v1alpha1" || entry.Manager != "gitops" {
 			t.Errorf("fields are managed by %s in %s", entry.Manager, entry.APIVersion)
@@ -109,9 +113,10 @@ func testApply(t *testing.T, s *server) {
 	if host.Spec.ConsumerRef != nil || host.Spec.BMC.Address == "" {
 		t.Errorf("the spec is %+v", host.Spec)
 	}
-	// No manager owns the status through the main resource, or the spec through /status.
+	// No manager owns the status through the main resource, or spec and metadata through /status.
 	s.apply(t, "applied", "rogue", `"status":{"errorMessage":"not so"}`, "").into(t, 200, &host)
-	s.apply(t, "applied/status", "rogue", `"spec":{"description":"not so"}`, "").into(t, 200, &host)
+	const notStatus = `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"applied","labels":{"not":"so"}},"spec":{"description":"not so"}}`
+	s.do(t, "PATCH", hostsPath+"/applied/status?fieldManager=rogue", notStatus, applyPatch).into(t, 200, &host)
 	for _, entry := range host.ManagedFields {
 		if entry.Manager == "rogue" {
 			t.Errorf("fields are managed by %s: %s", entry.Manager, entry.FieldsV1)
@@ -161,6 +166,16 @@ func testPut(t *testing.T, s *server) {
 			t.Errorf("%s: HTTP %d, want %d: %s", test.name, got.code, test.code, got.body)
 		}
 	}
+	before := s.recorded(t, "put").ResourceVersion
+	if got := s.do(t, "PUT", hostsPath+"/put", string(s.do(t, "GET", hostsPath+"/put", "").body)); got.code != 200 {
+		t.Errorf("what GET has answered: HTTP %d: %s", got.code, got.body)
+	}
+	if after := s.recorded(t, "put").ResourceVersion; after != before {
+		t.Errorf("a PUT of what GET has answered has written: resourceVersion %s, then %s", before, after)
+	}
+	if got := s.do(t, "POST", hostsPath, `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"new","resourceVersion":"1"}}`); !strings.Contains(string(got.body), "resourceVersion should not be set") {
+		t.Errorf("creation with a resourceVersion: HTTP %d: %s", got.code, got.body)
+	}
 	// Ironic would take this name for the UUID of another node.
 	got := s.do(t, "POST", hostsPath, strings.ReplaceAll(hostJSON, "NAME", "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"))
 	if details := got.status(t).Details; got.code != 422 || details == nil || details.Causes[0].Field != "metadata.name" {
@@ -203,6 +218,12 @@ func testDryRun(t *testing.T, s *server) {
 			got := s.do(t, test.method, hostsPath+test.path+"?dryRun=All&fieldManager=test", test.body, test.header)
 			if got.code != test.code {
 				t.Errorf("HTTP %d: %s", got.code, got.body)
+			}
+			if test.name == "power" {
+				var power metal3.HostPower
+				if got.into(t, test.code, &power); power.Status.Mode != metal3.PowerModeSoft {
+					t.Errorf("mode is %q", power.Status.Mode)
+				}
 			}
 			if diff := cmp.Diff(before, s.recorded(t, "dry")); diff != "" {
 				t.Errorf("it was written:\n%s", diff)
