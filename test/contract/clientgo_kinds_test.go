@@ -306,14 +306,14 @@ func (k *kindTest) testCollection() {
 	if one, err := partial.Get(ctx, "y-0", metav1.GetOptions{}); err != nil || one.UID == "" || one.Labels["pool"] != "y" {
 		t.Errorf("metadata: %v %+v", err, one)
 	}
-	if err := partial.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "pool=x"}); err != nil {
+	if err := partial.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "pool=x", FieldSelector: "metadata.name!=x-1"}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := partial.List(ctx, metav1.ListOptions{LabelSelector: "pool"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left.Items) != 1 || left.Items[0].Name != "y-0" || left.Items[0].Labels["pool"] != "y" {
+	if len(left.Items) != 2 || left.Items[0].Name != "x-1" || left.Items[1].Name != "y-0" || left.Items[1].Labels["pool"] != "y" {
 		t.Errorf("left are %+v", left.Items)
 	}
 }

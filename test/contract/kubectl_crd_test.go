@@ -48,6 +48,9 @@ var kubectlSteps = map[string][]kubectlStep{
 		{args: patchArgs(`{"metadata":{"namespace":"i"}}`)},
 		{args: patchArgs(`{"metadata":{"generation":77}}`)},
 		{args: patchArgs(`{"metadata":{"resourceVersion":"1"}}`)},
+		{args: patchArgs(`{"metadata":{"uid":"11111111-2222-3333-4444-555555555555"}}`)},
+		{args: patchArgs(`{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}`)},
+		{args: patchArgs(`{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z"}}`), ours: "metadata.deletionTimestamp: Invalid value"}, // Kubernetes 1.30 prints times otherwise
 		{args: patchArgs(`{"metadata":{"labels":{"-bad-":"x"}}}`)},
 		{args: patchArgs(`{"metadata":{"finalizers":["unqualified"]}}`), ours: "RESOURCE/h patched"}, // without a warning
 		{args: patchArgs(`{"metadata":{"finalizers":null}}`)},
@@ -82,6 +85,10 @@ var kubectlSteps = map[string][]kubectlStep{
 		{stdin: objectWith(`"online":false`), args: "apply --server-side --field-manager=third --force-conflicts -f -"},
 		{stdin: objectWith(`"online":"x"`), args: "apply --server-side --field-manager=third --force-conflicts -f -"},
 		{stdin: objectWith(`"online":false`, `"managedFields":[]`), args: "apply --server-side --field-manager=third -f -"},
+		{stdin: objectWith(`"online":false,"networkInterfaces":[{"name":"a"}]`), args: "apply --server-side --field-manager=third -f -"},
+		{stdin: objectWith(`"online":false,"networkInterfaces":[{"name":"b"}]`), args: "apply --server-side --field-manager=second -f -"}, // a list is owned as a whole
+		{stdin: objectWith(`"online":false,"description":"d"`, `"resourceVersion":"1"`), args: "apply --server-side --field-manager=third -f -"},
+		{stdin: objectWith(`"online":false,"onlin":false`), args: "apply --server-side --field-manager=third --validate=strict -f -", ours: ".spec.onlin: field not declared in schema"},
 	},
 	"get label wait": {
 		{args: "get RESOURCE -o name"},
@@ -106,6 +113,8 @@ var kubectlSteps = map[string][]kubectlStep{
 		{args: patchArgs(`{"metadata":{"finalizers":["example.com/kept"]}}`)},
 		{args: "delete RESOURCE h --wait=false"},
 		{args: "delete RESOURCE h --wait=false"},
+		{args: patchArgs(`{"metadata":{"deletionTimestamp":null},"spec":{"description":"d"}}`)},
+		{args: "get RESOURCE h -o jsonpath={.metadata.generation}/{.metadata.deletionGracePeriodSeconds}/{.spec.description}"},
 		{args: patchArgs(`{"metadata":{"finalizers":["example.com/kept","example.com/more"]}}`)},
 		{args: patchArgs(`{"metadata":{"finalizers":null}}`)},
 		{args: "delete RESOURCE h"},
