@@ -67,8 +67,8 @@ heart_tests() {
 	paste -sd '|' <<-'END'
 		EnrolAndDelete|Life|PowerByKubectl|Inspect|WhatUsersType|ListsShowEachChange|ReadsAreNeverStale|ReadsGoOnWithoutIronic
 		HostClaim|TwoHostsWithOneBMC|AnotherDeployment|NodeLostWhileProvisioned|DisksAreWrittenForImagesOnly|SpecChangeReachesIronic|Plugin
-		Discovery|Tables|ClientGoInformers|ClientGoListVersions|ClientGoOptimisticLocking|ClientGoFinalizers|KubectlApply
-		KubectlServerSideApply|KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache|ThereAndBack
+		Discovery|Tables|ClientGoInformers|ClientGoListVersions|ClientGoFinalizers|KubectlApply
+		KubectlServerSideApply|KubectlAsOnACustomResource|KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache|ThereAndBack
 	END
 }
 

@@ -46,7 +46,6 @@ var seesCache = map[string]bool{
 	"clientgo_restart_test.go":    true,
 	"clientgo_resume_test.go":     true,
 	"clientgo_watch_test.go":      true,
-	"clientgo_write_test.go":      true,
 	"discovery_test.go":           true, // lists as tables
 	"examples_test.go":            false,
 	"gitops_test.go":              true, // a read must not be older than a write
