@@ -27,46 +27,45 @@ var watchCache = true
 // the others, it is of no importance where the server reads: they are about admission, printing, or what clients do
 // with an object of their own.
 var seesCache = map[string]bool{
-	"admission_copies_test.go":    false,
-	"admission_down_test.go":      false,
-	"admission_policy_test.go":    false,
-	"admission_webhook_test.go":   false,
-	"attachments_test.go":         true, // lists of hosts decide about a deletion
-	"capm3_external_test.go":      false,
-	"capm3_machine_test.go":       false,
-	"capm3_move_test.go":          false,
-	"capm3_program_test.go":       false,
-	"clientgo_delete_test.go":     true,
-	"clientgo_generation_test.go": true,
-	"clientgo_history_test.go":    true,
-	"clientgo_informer_test.go":   true,
-	"clientgo_kinds_test.go":      true,
-	"clientgo_list_test.go":       true,
-	"clientgo_namespace_test.go":  true,
-	"clientgo_restart_test.go":    true,
-	"clientgo_resume_test.go":     true,
-	"clientgo_watch_test.go":      true,
-	"discovery_test.go":           true, // lists as tables
-	"examples_test.go":            false,
-	"gitops_test.go":              true, // a read must not be older than a write
-	"kubectl_apply_test.go":       false,
-	"kubectl_crd_test.go":         false,
-	"kubectl_delete_test.go":      true, // kubectl watches until they are gone
-	"kubectl_patch_test.go":       false,
-	"kubectl_read_test.go":        true,
-	"kubectl_tell_test.go":        false,
-	"kubectl_validate_test.go":    false,
-	"kubectl_wait_test.go":        true,
-	"kubectl_write_test.go":       false,
-	"ownership_test.go":           false, // the garbage collector's informers are those of clientgo_informer_test.go
-	"quota_kinds_test.go":         false,
-	"quota_test.go":               false, // so are those of the quota controller
-	"runtime_client_test.go":      true,
-	"runtime_manager_test.go":     true,
-	"tutorials_cluster_test.go":   false,
-	"tutorials_test.go":           false,
-	"watchcache_test.go":          false,
-	"webpages_test.go":            false,
+	"admission_copies_test.go":   false,
+	"admission_down_test.go":     false,
+	"admission_policy_test.go":   false,
+	"admission_webhook_test.go":  false,
+	"attachments_test.go":        true, // lists of hosts decide about a deletion
+	"capm3_external_test.go":     false,
+	"capm3_machine_test.go":      false,
+	"capm3_move_test.go":         false,
+	"capm3_program_test.go":      false,
+	"clientgo_delete_test.go":    true,
+	"clientgo_history_test.go":   true,
+	"clientgo_informer_test.go":  true,
+	"clientgo_kinds_test.go":     true,
+	"clientgo_list_test.go":      true,
+	"clientgo_namespace_test.go": true,
+	"clientgo_restart_test.go":   true,
+	"clientgo_resume_test.go":    true,
+	"clientgo_watch_test.go":     true,
+	"discovery_test.go":          true, // lists as tables
+	"examples_test.go":           false,
+	"gitops_test.go":             true, // a read must not be older than a write
+	"kubectl_apply_test.go":      false,
+	"kubectl_crd_test.go":        false,
+	"kubectl_delete_test.go":     true, // kubectl watches until they are gone
+	"kubectl_patch_test.go":      false,
+	"kubectl_read_test.go":       true,
+	"kubectl_tell_test.go":       false,
+	"kubectl_validate_test.go":   false,
+	"kubectl_wait_test.go":       true,
+	"kubectl_write_test.go":      false,
+	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
+	"quota_kinds_test.go":        false,
+	"quota_test.go":              false, // so are those of the quota controller
+	"runtime_client_test.go":     true,
+	"runtime_manager_test.go":    true,
+	"tutorials_cluster_test.go":  false,
+	"tutorials_test.go":          false,
+	"watchcache_test.go":         false,
+	"webpages_test.go":           false,
 }
 
 // testsByFile returns the tests of this package by their files.
