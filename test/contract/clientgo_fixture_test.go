@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -45,10 +46,6 @@ func withLabel(key, value string) func(*metal3.BareMetalHost) {
 	return func(h *metal3.BareMetalHost) { metav1.SetMetaDataLabel(&h.ObjectMeta, key, value) }
 }
 
-func withFinalizer(name string) func(*metal3.BareMetalHost) {
-	return func(h *metal3.BareMetalHost) { h.Finalizers = append(h.Finalizers, name) }
-}
-
 // managedHost makes a host with a BMC of its own, which is neither inspected nor
 // cleaned, so that it is available at once. change has the last word.
 func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
@@ -81,6 +78,18 @@ func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...f
 func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
 	return s.WaitHost(t, ctx, ns, name, what, wanted)
+}
+
+// isGone waits until a host is gone.
+func isGone(t *testing.T, ctx context.Context, ns, name string) {
+	t.Helper()
+	comes(t, ctx, func() string {
+		host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprintf("host %s/%s is not gone: %v, finalizers %v, state %q", ns, name, err, host.Finalizers, host.Status.Provisioning.State)
+	})
 }
 
 // isAvailable reports whether a host can be claimed and its power is as it is to be.

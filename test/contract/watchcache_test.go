@@ -36,7 +36,6 @@ var seesCache = map[string]bool{
 	"capm3_machine_test.go":      false,
 	"capm3_move_test.go":         false,
 	"capm3_program_test.go":      false,
-	"clientgo_delete_test.go":    true,
 	"clientgo_history_test.go":   true,
 	"clientgo_informer_test.go":  true,
 	"clientgo_kinds_test.go":     true,
