@@ -3,20 +3,14 @@
 package contract
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/pager"
-	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/scheme"
@@ -122,81 +116,4 @@ func TestClientGoListRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestClientGoPages: the pages of a list show one moment, whatever changes while
-// they are read.
-func TestClientGoPages(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	const n = 7
-	for i := range n {
-		idleHost(t, ctx, ns, fmt.Sprintf("worker-%d", i))
-	}
-	t.Run("typed", func(t *testing.T) {
-		var names, versions []string
-		options := metav1.ListOptions{Limit: 3}
-		for {
-			page, err := s.Hosts(ns).List(ctx, options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, host := range page.Items {
-				names = append(names, host.Name+" "+host.Spec.Description)
-			}
-			versions = append(versions, page.ResourceVersion)
-			left := ptr.Deref(page.RemainingItemCount, 0)
-			if want := int64(n - len(names)); left != want {
-				t.Errorf("the page after %d hosts says that %d remain, want %d", len(names), left, want)
-			}
-			if page.Continue == "" {
-				break
-			}
-			if len(versions) == 1 { // nothing of this is in what follows
-				s.PatchHost(t, ctx, ns, "worker-5", `{"spec":{"description":"changed"}}`)
-				idleHost(t, ctx, ns, "worker-8")
-				if err := s.Hosts(ns).Delete(ctx, "worker-6", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			options.Continue = page.Continue
-		}
-		if diff := cmp.Diff([]string{"worker-0 ", "worker-1 ", "worker-2 ", "worker-3 ", "worker-4 ", "worker-5 ", "worker-6 "}, names); diff != "" {
-			t.Errorf("hosts on all pages (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{versions[0], versions[0], versions[0]}, versions); diff != "" {
-			t.Errorf("resourceVersions of the pages (-want +got):\n%s", diff)
-		}
-	})
-	t.Run("metadata", func(t *testing.T) {
-		config, requests := logRequests(s.Config)
-		client, err := metadata.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.Resource(hostResource).Namespace(ns).List(ctx, options)
-		})
-		pages.PageSize = 2
-		count := 0
-		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-			if host, ok := obj.(*metav1.PartialObjectMetadata); !ok || host.UID == "" || host.Annotations[metal3.PausedAnnotation] == "" {
-				t.Errorf("item %+v", obj)
-			}
-			count++
-			return nil
-		})
-		if err != nil || count != n {
-			t.Errorf("%d hosts, %v; want %d", count, err, n)
-		}
-		sent := requests.take()
-		if len(sent) != 4 {
-			t.Errorf("%d requests for %d hosts in pages of 2", len(sent), n)
-		}
-		for _, r := range sent {
-			if r.Method != http.MethodGet || r.URL.Query().Get("limit") != "2" {
-				t.Errorf("%s %s", r.Method, r.URL)
-			}
-		}
-	})
 }
