@@ -50,7 +50,6 @@ var seesCache = map[string]bool{
 	"kubectl_apply_test.go":      false,
 	"kubectl_crd_test.go":        false,
 	"kubectl_delete_test.go":     true, // kubectl watches until they are gone
-	"kubectl_patch_test.go":      false,
 	"kubectl_read_test.go":       true,
 	"kubectl_tell_test.go":       false,
 	"kubectl_validate_test.go":   false,
