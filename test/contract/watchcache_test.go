@@ -54,7 +54,6 @@ var seesCache = map[string]bool{
 	"kubectl_tell_test.go":       false,
 	"kubectl_validate_test.go":   false,
 	"kubectl_wait_test.go":       true,
-	"kubectl_write_test.go":      false,
 	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
 	"quota_kinds_test.go":        false,
 	"quota_test.go":              false, // so are those of the quota controller
