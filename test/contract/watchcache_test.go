@@ -52,7 +52,6 @@ var seesCache = map[string]bool{
 	"kubectl_delete_test.go":     true, // kubectl watches until they are gone
 	"kubectl_read_test.go":       true,
 	"kubectl_tell_test.go":       false,
-	"kubectl_validate_test.go":   false,
 	"kubectl_wait_test.go":       true,
 	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
 	"quota_kinds_test.go":        false,
