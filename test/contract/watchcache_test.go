@@ -47,9 +47,9 @@ var seesCache = map[string]bool{
 	"discovery_test.go":          true, // lists as tables
 	"examples_test.go":           false,
 	"gitops_test.go":             true, // a read must not be older than a write
-	"kubectl_apply_test.go":      false,
 	"kubectl_crd_test.go":        false,
 	"kubectl_delete_test.go":     true, // kubectl watches until they are gone
+	"kubectl_diff_test.go":       false,
 	"kubectl_read_test.go":       true,
 	"kubectl_tell_test.go":       false,
 	"kubectl_wait_test.go":       true,
