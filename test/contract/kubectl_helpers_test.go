@@ -186,14 +186,12 @@ func (k kubectlShell) file(name, content string) string {
 
 // available makes a host with a BMC, and waits until it can be provisioned and is
 // on. The simulated machines take a moment for what real ones take minutes.
-func (k kubectlShell) available(name string) (manifest string) {
+func (k kubectlShell) available(name string) {
 	k.t.Helper()
 	k.ok("", "create", "secret", "generic", name+"-bmc", "--from-literal=username=admin", "--from-literal=password=password")
-	manifest = managedHostYAML(name)
-	k.ok(manifest, "create", "-f", "-")
+	k.ok(managedHostYAML(name), "create", "-f", "-")
 	k.ok("", "wait", "bmh/"+name, "--for=condition=AvailableForProvisioning", "--timeout=5m")
 	k.ok("", "wait", "bmh/"+name, "--for=jsonpath={.status.poweredOn}=true", "--timeout=5m")
-	return manifest
 }
 
 // managedHostYAML is a host with a BMC, whose credentials are in the Secret NAME-bmc.

@@ -48,7 +48,6 @@ var seesCache = map[string]bool{
 	"examples_test.go":           false,
 	"gitops_test.go":             true, // a read must not be older than a write
 	"kubectl_crd_test.go":        false,
-	"kubectl_delete_test.go":     true, // kubectl watches until they are gone
 	"kubectl_diff_test.go":       false,
 	"kubectl_read_test.go":       true,
 	"kubectl_tell_test.go":       false,
