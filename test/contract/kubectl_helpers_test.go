@@ -3,14 +3,11 @@
 package contract
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,64 +111,6 @@ func (k kubectlShell) settled(names ...string) {
 		args = append(args, "bmh/"+name)
 	}
 	k.ok("", args...)
-}
-
-// runningKubectl is a kubectl that the test does something beside.
-type runningKubectl struct {
-	k      kubectlShell
-	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	stderr chan string // what it says, line by line
-}
-
-// start returns when kubectl -v=6, which tells of each request, has said
-// something that matches.
-func (k kubectlShell) start(pattern string, args ...string) *runningKubectl {
-	k.t.Helper()
-	r := &runningKubectl{k: k, stderr: make(chan string, 1000)}
-	r.cmd = s.Kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns, "-v=6"}, args...)...)
-	stderr, err := r.cmd.StderrPipe()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	r.cmd.Stdout = &r.stdout
-	if err := r.cmd.Start(); err != nil {
-		k.t.Fatal(err)
-	}
-	go func() {
-		defer close(r.stderr)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			select {
-			case r.stderr <- lines.Text():
-			case <-k.ctx.Done():
-				return
-			}
-		}
-	}()
-	var said []string
-	for line := range r.stderr {
-		if said = append(said, line); regexp.MustCompile(pattern).MatchString(line) {
-			return r
-		}
-	}
-	k.t.Fatalf("kubectl %s ended without saying %q: %q", strings.Join(args, " "), pattern, said)
-	return nil
-}
-
-// established matches what kubectl says once a watch of hosts has been answered.
-const established = `/baremetalhosts\?\S*watch=true\S*" status="200`
-
-// succeeds waits for the end of kubectl and returns what it printed.
-func (r *runningKubectl) succeeds() string {
-	r.k.t.Helper()
-	var said []string
-	for line := range r.stderr {
-		said = append(said, line)
-	}
-	if err := r.cmd.Wait(); err != nil {
-		r.k.t.Fatalf("%s: %v: %q", r.cmd, err, said)
-	}
-	return strings.TrimSuffix(r.stdout.String(), "\n")
 }
 
 // file writes a script or manifest for kubectl.

@@ -51,7 +51,7 @@ var seesCache = map[string]bool{
 	"kubectl_diff_test.go":       false,
 	"kubectl_read_test.go":       true,
 	"kubectl_tell_test.go":       false,
-	"kubectl_wait_test.go":       true,
+	"kubectl_watch_test.go":      true,
 	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
 	"quota_kinds_test.go":        false,
 	"quota_test.go":              false, // so are those of the quota controller

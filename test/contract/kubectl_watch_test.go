@@ -11,44 +11,6 @@ import (
 	"testing"
 )
 
-// TestKubectlWait: each way to wait ends when what it waits for happens after it
-// has begun.
-func TestKubectlWait(t *testing.T) {
-	for name, c := range map[string]struct {
-		begun string
-		args  []string
-		// then is what happens to the host h
-		then []string
-		says string
-	}{
-		"condition":          {established, []string{"wait", "bmh/h", "--for=condition=example.com/Racked"}, []string{"patch", "bmh", "h", "--subresource=status", "--type=json", "-p", racked("True")}, "baremetalhost.metal3.io/h condition met"},
-		"condition is false": {established, []string{"wait", "bmh/h", "--for=condition=example.com/Racked=False"}, []string{"patch", "bmh", "h", "--subresource=status", "--type=json", "-p", racked("False")}, "baremetalhost.metal3.io/h condition met"},
-		"jsonpath has value": {established, []string{"wait", "bmh/h", "--for=jsonpath={.spec.online}=false"}, []string{"patch", "bmh", "h", "--type=merge", "-p", `{"spec":{"online":false}}`}, "baremetalhost.metal3.io/h condition met"},
-		"jsonpath is there":  {established, []string{"wait", "bmh", "--all", "--for=jsonpath={.spec.description}"}, []string{"patch", "bmh", "h", "--type=merge", "-p", `{"spec":{"description":"rack 7"}}`}, "baremetalhost.metal3.io/h condition met"},
-		"delete":             {established, []string{"wait", "bmh/h", "--for=delete"}, []string{"delete", "bmh", "h", "--wait=false"}, "baremetalhost.metal3.io/h condition met"},
-		"create":             {`/baremetalhosts/new" status="404`, []string{"wait", "bmh/new", "--for=create"}, []string{"create", "-f", "-"}, "baremetalhost.metal3.io/new condition met"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			k := newShell(t)
-			k.create("h")
-			waiting := k.start(c.begun, append(c.args, "--timeout=5m")...)
-			k.ok(hostYAML("new", "online: true"), c.then...)
-			if got := waiting.succeeds(); got != c.says {
-				t.Errorf("kubectl wait prints %q, want %q", got, c.says)
-			}
-		})
-	}
-	t.Run("in vain", func(t *testing.T) {
-		k := newShell(t)
-		k.create("h")
-		k.refused("", []string{"wait", "bmh/h", "--for=condition=Provisioned", "--timeout=1s"}, "error: timed out waiting for the condition on baremetalhosts/h")
-	})
-}
-
-func racked(status string) string {
-	return `[{"op":"add","path":"/status/conditions/-","value":{"type":"example.com/Racked","status":"` + status + `","reason":"Tested","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}}]`
-}
-
 // TestKubectlGetWatch: what happens to hosts is printed as it happens.
 func TestKubectlGetWatch(t *testing.T) {
 	for name, c := range map[string]struct {
