@@ -20,8 +20,6 @@ type kubectlShell struct {
 	t   *testing.T
 	ctx context.Context
 	ns  string
-	// env is added to the environment, such as KUBE_EDITOR.
-	env []string
 }
 
 // newShell gives a test that runs beside others a namespace and a kubectl in it.
@@ -43,7 +41,6 @@ func (k kubectlShell) run(stdin string, args ...string) (stdout, stderr string, 
 	cmd := s.Kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns}, args...)...)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
-	cmd.Env = append(cmd.Env, k.env...)
 	err := cmd.Run()
 	if cmd.ProcessState == nil || k.ctx.Err() != nil {
 		k.t.Fatalf("kubectl %s: %v, %v", strings.Join(args, " "), err, k.ctx.Err())
