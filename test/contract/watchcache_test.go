@@ -55,7 +55,6 @@ var seesCache = map[string]bool{
 	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
 	"quota_kinds_test.go":        false,
 	"quota_test.go":              false, // so are those of the quota controller
-	"runtime_client_test.go":     true,
 	"runtime_manager_test.go":    true,
 	"tutorials_cluster_test.go":  false,
 	"tutorials_test.go":          false,
