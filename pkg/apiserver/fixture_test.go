@@ -52,8 +52,7 @@ type server struct {
 	t      *testing.T
 	url    string
 	client *http.Client
-	hosts  *store.Hosts        // the recorded hosts
-	data   *store.HardwareData // the recorded hardware
+	hosts  *store.Hosts // the recorded hosts
 	live   *fakeLive
 	ironic *simulatedIronic            // that of the server's flags
 	others map[string]*simulatedIronic // those of IronicInstances, by name
@@ -132,7 +131,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.hosts, s.data = store.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
+	s.hosts = store.NewHosts(stores.Hosts)
 	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Objects[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Objects[*metal3.HostFirmwareComponents](stores.Kinds)
 	cleanSteps, err := validation.AllowCleanSteps(nil)
 	if err != nil {

@@ -180,9 +180,13 @@ func testSelectors(t *testing.T, s *server) {
 			t.Errorf("%s: HTTP %d: %s", label, got.code, got.body)
 		}
 	}
-	got := s.do(t, "GET", hostsPath+"?fieldSelector=spec.image.url%3Dx", "")
-	if got.code != 400 || !strings.Contains(got.status(t).Message, "status.provisioning.state") {
-		t.Errorf("HTTP %d: %s", got.code, got.body)
+	for path, supported := range map[string]string{
+		hostsPath + "?fieldSelector=spec.image.url%3Dx":                                        "status.provisioning.state",
+		groupPath + "/namespaces/metal3/hardwaredata?fieldSelector=spec.hardware.hostname%3Dx": "metadata.name",
+	} {
+		if got := s.do(t, "GET", path, ""); got.code != 400 || !strings.Contains(got.status(t).Message, supported) {
+			t.Errorf("%s: HTTP %d: %s", path, got.code, got.body)
+		}
 	}
 }
 
