@@ -4,129 +4,27 @@ package apiserver_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
 )
 
 func TestWatch(t *testing.T) {
 	for name, cache := range map[string]bool{"watch cache off": false, "watch cache on": true} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, cache)
-			t.Run("informer", func(t *testing.T) { testInformer(t, s) })
 			t.Run("rows", func(t *testing.T) { testWatchedRows(t, s) })
 			t.Run("warnings", func(t *testing.T) { testWarnings(t, s) })
 			t.Run("Ironics away", func(t *testing.T) { testIronicsAway(t, s) })
 		})
 	}
 }
-
-// testInformer runs a client-go informer, which begins with a WatchList, together with a client
-// that lists. The informer receives everything that a list shows, in order.
-func testInformer(t *testing.T, s *server) {
-	const rounds, hosts = 200, 3
-	var mu sync.Mutex
-	for i := range hosts {
-		s.create(t, fmt.Sprintf("informed-%d", i))
-	}
-	// One request begins the informer. If what it begins with does not end in time, client-go asks for a list instead.
-	var requests []string
-	config := s.config()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			mu.Lock()
-			requests = append(requests, request.URL.RawQuery)
-			mu.Unlock()
-			return next.RoundTrip(request)
-		})
-	})
-	clients, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	factory := externalversions.NewSharedInformerFactoryWithOptions(clients, 0, externalversions.WithNamespace(namespace))
-	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
-	told := map[string]string{} // the messages that the informer received, by resourceVersion
-	last := map[string]string{} // the latest resourceVersion of each host
-	handle := func(obj any) {
-		host := obj.(*metal3.BareMetalHost)
-		mu.Lock()
-		defer mu.Unlock()
-		told[host.ResourceVersion] = host.Status.ErrorMessage
-		if before, ok := last[host.Name]; ok {
-			if order, err := resourceversion.CompareResourceVersion(before, host.ResourceVersion); err != nil || order >= 0 {
-				t.Errorf("%s: resourceVersion %s comes after %s", host.Name, host.ResourceVersion, before)
-			}
-		}
-		last[host.Name] = host.ResourceVersion
-	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, obj any) { handle(obj) }}); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	ctx, stop := context.WithCancel(t.Context())
-	defer factory.Shutdown()
-	defer stop()
-	factory.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatal("the informer does not sync")
-	}
-	synced := time.Since(began)
-	mu.Lock()
-	if len(requests) != 1 || !strings.Contains(requests[0], "sendInitialEvents=true") {
-		t.Errorf("the informer has synced with the requests %q", requests)
-	}
-	mu.Unlock()
-	if n := len(informer.GetStore().ListKeys()); n != hosts {
-		t.Errorf("the informer has %d hosts", n)
-	}
-
-	shown := map[string]string{}
-	for round := range rounds {
-		s.live.say(fmt.Sprintf("informed-%d", round%hosts), fmt.Sprintf("error number %d", round))
-		list, err := clients.Metal3V1alpha1().BareMetalHosts(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, host := range list.Items {
-			shown[host.ResourceVersion] = host.Status.ErrorMessage
-		}
-	}
-	missing := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		n := 0
-		for version, message := range shown {
-			if got, ok := told[version]; !ok {
-				n++
-			} else if got != message {
-				t.Errorf("resourceVersion %s is %q in a list and %q in the informer", version, message, got)
-			}
-		}
-		return n
-	}
-	eventually(t, "the informer was told all that the lists have shown", func() bool { return missing() == 0 })
-	t.Logf("the informer synced in %s and was told all of %d states", synced.Round(time.Millisecond), len(shown))
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
 // stream opens a watch and returns a reader of its events.
 func (s *server) stream(t *testing.T, query string, headers map[string]string) (http.Header, func(object any) string) {
