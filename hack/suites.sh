@@ -67,7 +67,7 @@ heart_tests() {
 	paste -sd '|' <<-'END'
 		EnrolAndDelete|Life|PowerByKubectl|Inspect|WhatUsersType|ListsShowEachChange|ReadsAreNeverStale|ReadsGoOnWithoutIronic
 		HostClaim|TwoHostsWithOneBMC|AnotherDeployment|NodeLostWhileProvisioned|DisksAreWrittenForImagesOnly|SpecChangeReachesIronic|Plugin
-		Discovery|Tables|ClientGoInformers|ClientGoListVersions|KubectlAsOnACustomResource|KubectlDiff
+		Tables|ClientGoInformers|ClientGoListVersions|KubectlAsOnACustomResource|KubectlDiff
 		KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache|ThereAndBack
 	END
 }

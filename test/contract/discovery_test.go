@@ -5,12 +5,10 @@ package contract
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -61,37 +59,6 @@ const justAge = `NAME|AGE
 
 func condition(name, status, reason string) string {
 	return fmt.Sprintf(`{"conditions": [{"type": %q, "status": %q, "reason": %q, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}`, name, status, reason)
-}
-
-// TestDiscovery: kubectl and clients find the kinds under all names that the CRDs give
-// them, and with the same verbs.
-func TestDiscovery(t *testing.T) {
-	t.Parallel()
-	got, err := s.Core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []metav1.APIResource
-	for _, k := range kindsOfCRDs {
-		want = append(want, metav1.APIResource{
-			Name: k.resource, SingularName: k.singular, Namespaced: k.isNamespaced(), Kind: k.kind, ShortNames: k.shortNames,
-			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-		})
-		if k.hasStatus {
-			want = append(want, metav1.APIResource{Name: k.resource + "/status", Namespaced: k.isNamespaced(), Kind: k.kind, Verbs: metav1.Verbs{"get", "patch", "update"}})
-		}
-	}
-	resources := slices.DeleteFunc(got.APIResources, func(r metav1.APIResource) bool {
-		// No CRD has the actions.
-		return strings.HasPrefix(r.Name, "baremetalhosts/") && r.Name != "baremetalhosts/status"
-	})
-	for i := range resources {
-		resources[i].StorageVersionHash = ""
-		slices.Sort(resources[i].Verbs)
-	}
-	if diff := cmp.Diff(want, resources); diff != "" {
-		t.Errorf("- want, + got:\n%s", diff)
-	}
 }
 
 // TestTables has one object of each kind, found by each of its names.
