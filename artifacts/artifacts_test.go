@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,6 +301,25 @@ func TestPodSecurity(t *testing.T) {
 			t.Errorf("liveness probe %s", path)
 		}
 	})
+}
+
+// TestBaseHasEachFile checks that the base installs all of its files: test/testbed applies those of roles by their names, and
+// test/security asks what they allow.
+func TestBaseHasEachFile(t *testing.T) {
+	const base = "apiservice/base/"
+	content, err := os.ReadFile(base + "kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(base + "*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if file = filepath.Base(file); file != "kustomization.yaml" && !strings.Contains(string(content), "\n- "+file+"\n") {
+			t.Errorf("kustomization.yaml does not list %s", file)
+		}
+	}
 }
 
 func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
