@@ -19,6 +19,19 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 )
 
+// NoObjects is what a store has for informers, in tests that run none.
+type NoObjects struct{}
+
+// List returns an error.
+func (NoObjects) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, errors.New("not used")
+}
+
+// Watch returns an error.
+func (NoObjects) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("not used")
+}
+
 // Slot is the store of a kind of which there is at most one object, in a variable of the test: whatever
 // name is asked for, it is that object. Like the real store, it compares resourceVersions, writes either
 // the status or everything else, counts generations, and completes deletions. It cannot be used by several
@@ -27,6 +40,7 @@ type Slot[T interface {
 	runtime.Object
 	metav1.Object
 }] struct {
+	NoObjects
 	// Resource is the plural of the kind.
 	Resource string
 	// Object is the variable. It is nil while there is no object.
@@ -35,16 +49,6 @@ type Slot[T interface {
 	Writes int
 	// StatusError is the error of writes of the status.
 	StatusError error
-}
-
-// List and Watch are for informers, which the tests do not run.
-func (s *Slot[T]) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("not used")
-}
-
-// Watch is not used either.
-func (s *Slot[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("not used")
 }
 
 func (s *Slot[T]) exists() bool { return !reflect.ValueOf(*s.Object).IsNil() }

@@ -4,7 +4,6 @@ package hostclaim
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"testing"
 
@@ -12,9 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -50,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	var err error
 	w.claims = &enginetest.Slot[*metal3.HostClaim]{Resource: "hostclaims", Object: &w.claim}
 	w.controller, err = New(Deps{
-		Claims: w.claims, Policies: unused{}, Hosts: hostStore{w}, Hardware: hardwareStore{w}, Secrets: secretStore{w}, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		Claims: w.claims, Policies: enginetest.NoObjects{}, Hosts: hostStore{w}, Hardware: hardwareStore{w}, Secrets: secretStore{w}, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
 		OnHostChange: func(func(old, host *metal3.BareMetalHost)) (func() bool, error) {
 			return func() bool { return true }, nil // the test tells of hosts itself
 		},
@@ -122,16 +119,6 @@ func (w *world) has(kind string) string {
 }
 
 func (w *world) delete() { w.claim.DeletionTimestamp = new(metav1.Now()) }
-
-type unused struct{}
-
-func (unused) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("not used")
-}
-
-func (unused) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("not used")
-}
 
 type hostStore struct{ *world }
 

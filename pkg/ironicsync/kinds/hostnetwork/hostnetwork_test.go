@@ -4,7 +4,6 @@ package hostnetwork
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,9 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -28,6 +25,7 @@ import (
 
 // world is one host with one port.
 type world struct {
+	enginetest.NoObjects
 	host        *metal3.BareMetalHost
 	attachments map[string]*metal3.HostNetworkAttachment
 	network     string // the network interface of the node
@@ -65,14 +63,6 @@ func newWorld() *world {
 	}
 	w.ironics = enginetest.Ironics[Ironic]{"": w}
 	return w
-}
-
-func (w *world) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("not used")
-}
-
-func (w *world) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("not used")
 }
 
 func (w *world) Get(_ context.Context, namespace, name string) (*metal3.HostNetworkAttachment, error) {

@@ -15,12 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 const namespace = "metal3"
@@ -92,20 +91,13 @@ func TestUnwritable(t *testing.T) {
 
 // world is the switches of a namespace and its Secrets.
 type world struct {
+	enginetest.NoObjects
 	switches   []*metal3.BareMetalSwitch
 	secrets    map[string]map[string][]byte
 	owned      []string
 	refused    string // the name of a Secret that may not be changed
 	writeError error
 	superseded bool // another replica leads
-}
-
-func (w *world) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("not used")
-}
-
-func (w *world) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("not used")
 }
 
 func (w *world) UpdateStatus(_ context.Context, device *metal3.BareMetalSwitch) (*metal3.BareMetalSwitch, error) {
