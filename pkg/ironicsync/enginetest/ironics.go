@@ -14,6 +14,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // Ironics are those that there are, by the names of their IronicInstances; that of the server's flags has no name.
@@ -25,6 +26,12 @@ func (i Ironics[I]) Of(host *metal3.BareMetalHost) (client I, err error) {
 		return client, nil
 	}
 	return client, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+}
+
+// NodesOf are the nodes of Ironics. They are those of their hosts, unless the test says why they are not.
+func NodesOf[I kinds.NodeGetter](ironics Ironics[I], unproven *string) kinds.Nodes[I] {
+	prove := func(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) { return *unproven, nil }
+	return kinds.Nodes[I]{Ironic: ironics.Of, Prove: prove, Guard: Guard, Fence: ironic.NoFence}
 }
 
 // Hang is what a request to an Ironic that does not answer ends with.

@@ -13,7 +13,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // world is one host with its DataImage, its node, and a drive that Ironic fills.
@@ -57,24 +56,14 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) controller() *Controller {
 	return New(Deps{
-		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Events: &w.events, Clock: clock.RealClock{},
+		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		PlanHost: func(string, string) {},
 	})
 }
 
-// nodes are those of the Ironics that there are.
-func (w *world) nodes() kinds.Nodes[Ironic] {
-	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
-}
-
 func (w *world) Features(context.Context) (ironic.Features, error) {
 	return ironic.Features{VirtualMedia: !w.tooOld}, nil
-}
-
-// prove finds that the node is the host's, unless the test says why it is not.
-func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
-	return w.unproven, nil
 }
 
 func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {

@@ -103,7 +103,7 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 			_, _ = images.Create(t.Context(), image)
 		}
 		c := New(Deps{
-			Images: images, Hosts: hosts, Nodes: w.nodes(), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
+			Images: images, Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
 			CheckURL: func(context.Context, string) error { return nil }, PlanHost: func(string, string) {},
 		})
 		enginetest.RunFor(t, c.Run, 5*time.Second, func() {

@@ -20,7 +20,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 // world is one host with one port.
@@ -72,15 +71,6 @@ func (w *world) Get(_ context.Context, namespace, name string) (*metal3.HostNetw
 	return nil, apierrors.NewNotFound(metal3.Resource("hostnetworkattachments"), name)
 }
 
-// nodes are those of the Ironics that there are.
-func (w *world) nodes() kinds.Nodes[Ironic] {
-	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
-}
-
-func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
-	return w.unproven, nil
-}
-
 func (*world) GetNode(context.Context, string) (*ironic.Node, error) {
 	return &ironic.Node{UUID: "node"}, nil
 }
@@ -124,7 +114,7 @@ func (w *world) reconcile(t *testing.T) (time.Duration, error) {
 var hostKey = types.NamespacedName{Namespace: "metal3", Name: "worker-0"}
 
 func (w *world) controller() *Controller {
-	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Clock: clock.RealClock{}})
+	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Clock: clock.RealClock{}})
 }
 
 // The hosts that refer to an attachment are reconciled when it is created, changed or deleted, and no others.

@@ -61,7 +61,7 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 		attachment.Namespace, attachment.Name = "metal3", "tenant"
 		hosts := enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
 		c := New(Deps{
-			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Nodes: w.nodes(), Clock: clock.RealClock{},
+			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Clock: clock.RealClock{},
 		})
 		const last = 10
 		for i := range last + 1 {

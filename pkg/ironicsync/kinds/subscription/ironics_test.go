@@ -94,7 +94,7 @@ func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
 			_, _ = subscriptions.Create(t.Context(), subscription)
 		}
 		c := New(Deps{
-			Subscriptions: subscriptions, Hosts: hosts, Nodes: w.nodes(), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
+			Subscriptions: subscriptions, Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
 			CheckURL: func(context.Context, string) error { return nil },
 			Secret:   func(context.Context, string, string) (map[string][]byte, error) { return w.secret, nil },
 		})

@@ -75,22 +75,13 @@ func newWorld() *world {
 	return w
 }
 
-// nodes are those of the Ironics that there are.
-func (w *world) nodes() kinds.Nodes[Ironic] {
-	return kinds.Nodes[Ironic]{Ironic: w.ironics.Of, Prove: w.prove, Guard: enginetest.Guard, Fence: ironic.NoFence}
-}
-
-func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
-	return w.unproven, nil
-}
-
 func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
 	return &ironic.Node{UUID: "node"}, w.nodeError
 }
 
 func (w *world) controller() *Controller {
 	return New(Deps{
-		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: w.nodes(), Events: &w.events, Clock: clock.RealClock{},
+		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		Secret: func(context.Context, string, string) (map[string][]byte, error) {
 			if w.secret == nil {
