@@ -4,6 +4,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,17 +55,30 @@ type NoEvents struct{}
 // RecordObject does nothing.
 func (NoEvents) RecordObject(*corev1.ObjectReference, events.Event) {}
 
-// RunFor runs a controller for a while, in a bubble of synctest, calls check while it is idle, and ends it.
-func RunFor(t *testing.T, run func(context.Context) error, while time.Duration, check func()) {
+// HangsAlone runs a controller with hosts like the given one, of which all but the last are in an Ironic "room-b", which the test has
+// hang. It calls check when nothing happens any more: what is to be done for the last one has been done. All of this is in a bubble of
+// synctest.
+func HangsAlone(t *testing.T, host *metal3.BareMetalHost, many int, start func(hosts []*metal3.BareMetalHost) (run func(context.Context) error), check func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- run(ctx) }()
-	time.Sleep(while)
-	synctest.Wait()
-	check()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var hosts []*metal3.BareMetalHost
+		for i := range many + 1 {
+			host := host.DeepCopy()
+			host.Name = fmt.Sprintf("worker-%02d", i)
+			if i < many {
+				host.Status.Record.Ironic = "room-b"
+			}
+			hosts = append(hosts, host)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		run, ended := start(hosts), make(chan error)
+		go func() { ended <- run(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		check()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -54,12 +54,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) controller() *Controller {
-	return New(Deps{
+func (w *world) controller() *Controller { return New(w.deps()) }
+
+func (w *world) deps() Deps {
+	return Deps{
 		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		PlanHost: func(string, string) {},
-	})
+	}
 }
 
 func (w *world) Features(context.Context) (ironic.Features, error) {

@@ -4,14 +4,10 @@ package dataimage
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -86,30 +82,22 @@ func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
 
 // The image of a host whose Ironic answers is ejected at once, though there are many in another Ironic, which does not answer.
 func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.ironics["room-b"] = hanging{}
-		w.drive = w.image.Spec.URL
-		images, hosts := enginetest.NewStock[*metal3.DataImage]("dataimages"), enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
-		const last = ironic.DriveConnections * 4
-		for i := range last + 1 {
-			host, image := w.host.DeepCopy(), w.image.DeepCopy()
-			host.Name = fmt.Sprintf("worker-%02d", i)
+	w := newWorld(t)
+	w.ironics["room-b"] = hanging{}
+	w.drive = w.image.Spec.URL
+	enginetest.HangsAlone(t, w.host, ironic.DriveConnections*4, func(hosts []*metal3.BareMetalHost) func(context.Context) error {
+		images := enginetest.NewStock[*metal3.DataImage]("dataimages")
+		for _, host := range hosts {
+			image := w.image.DeepCopy()
 			image.Name, image.DeletionTimestamp, image.Status.AttachedImage.URL = host.Name, new(metav1.Now()), w.drive
-			if i < last {
-				host.Status.Record.Ironic = "room-b"
-			}
-			_, _ = hosts.Create(t.Context(), host)
 			_, _ = images.Create(t.Context(), image)
 		}
-		c := New(Deps{
-			Images: images, Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
-			CheckURL: func(context.Context, string) error { return nil }, PlanHost: func(string, string) {},
-		})
-		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
-			if w.drive != "" {
-				t.Errorf("%s is in the drive still, after the requests %q", w.drive, w.requests)
-			}
-		})
+		deps := w.deps()
+		deps.Images, deps.Hosts, deps.Events = images, enginetest.NewStock("baremetalhosts", hosts...), enginetest.NoEvents{}
+		return New(deps).Run
+	}, func() {
+		if w.drive != "" {
+			t.Errorf("%s is in the drive still, after the requests %q", w.drive, w.requests)
+		}
 	})
 }

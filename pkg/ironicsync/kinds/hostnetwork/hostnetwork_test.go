@@ -113,8 +113,10 @@ func (w *world) reconcile(t *testing.T) (time.Duration, error) {
 
 var hostKey = types.NamespacedName{Namespace: "metal3", Name: "worker-0"}
 
-func (w *world) controller() *Controller {
-	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Clock: clock.RealClock{}})
+func (w *world) controller() *Controller { return New(w.deps()) }
+
+func (w *world) deps() Deps {
+	return Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Clock: clock.RealClock{}}
 }
 
 // The hosts that refer to an attachment are reconciled when it is created, changed or deleted, and no others.

@@ -4,13 +4,8 @@ package hostnetwork
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -54,29 +49,21 @@ func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
 // The port of a host whose Ironic answers is configured at once, though there are many hosts in another Ironic, which does not
 // answer.
 func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.ironics["room-b"] = hanging{}
+	w := newWorld()
+	w.ironics["room-b"] = hanging{}
+	enginetest.HangsAlone(t, w.host, 10, func(hosts []*metal3.BareMetalHost) func(context.Context) error {
 		attachment := w.attachments["metal3/tenant"].DeepCopy()
 		attachment.Namespace, attachment.Name = "metal3", "tenant"
-		hosts := enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
-		c := New(Deps{
-			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Clock: clock.RealClock{},
-		})
-		const last = 10
-		for i := range last + 1 {
-			host := w.host.DeepCopy()
-			host.Name = fmt.Sprintf("worker-%02d", i)
-			if i < last {
-				host.Status.Record.Ironic = "room-b"
-			}
-			_, _ = hosts.Create(t.Context(), host)
+		deps := w.deps()
+		deps.Attachments, deps.Hosts = enginetest.NewStock("hostnetworkattachments", attachment), enginetest.NewStock("baremetalhosts", hosts...)
+		c := New(deps)
+		for _, host := range hosts {
 			c.HostChanged(nil, host)
 		}
-		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
-			if w.updates != 1 {
-				t.Errorf("the port was updated %d times", w.updates)
-			}
-		})
+		return c.Run
+	}, func() {
+		if w.updates != 1 {
+			t.Errorf("the port was updated %d times", w.updates)
+		}
 	})
 }

@@ -4,14 +4,11 @@ package subscription
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -77,31 +74,22 @@ func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
 // The subscription of a host whose Ironic answers is created at once, though there are many in another Ironic, which does not
 // answer.
 func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.ironics["room-b"] = hanging{}
-		subscriptions, hosts := enginetest.NewStock[*metal3.BMCEventSubscription]("bmceventsubscriptions"), enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
-		const last = ironic.SubscriptionConnections * 4
-		for i := range last + 1 {
-			host, subscription := w.host.DeepCopy(), w.subscription.DeepCopy()
-			host.Name = fmt.Sprintf("worker-%02d", i)
+	w := newWorld()
+	w.ironics["room-b"] = hanging{}
+	enginetest.HangsAlone(t, w.host, ironic.SubscriptionConnections*4, func(hosts []*metal3.BareMetalHost) func(context.Context) error {
+		subscriptions := enginetest.NewStock[*metal3.BMCEventSubscription]("bmceventsubscriptions")
+		for _, host := range hosts {
+			subscription := w.subscription.DeepCopy()
 			subscription.Name, subscription.Spec.HostName = strings.Replace(host.Name, "worker", "alerts", 1), host.Name
 			subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
-			if i < last {
-				host.Status.Record.Ironic = "room-b"
-			}
-			_, _ = hosts.Create(t.Context(), host)
 			_, _ = subscriptions.Create(t.Context(), subscription)
 		}
-		c := New(Deps{
-			Subscriptions: subscriptions, Hosts: hosts, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: enginetest.NoEvents{}, Clock: clock.RealClock{},
-			CheckURL: func(context.Context, string) error { return nil },
-			Secret:   func(context.Context, string, string) (map[string][]byte, error) { return w.secret, nil },
-		})
-		enginetest.RunFor(t, c.Run, 5*time.Second, func() {
-			if len(w.bmc) != 1 {
-				t.Errorf("the BMC has %v, after the requests %q", w.bmc, w.requests)
-			}
-		})
+		deps := w.deps()
+		deps.Subscriptions, deps.Hosts, deps.Events = subscriptions, enginetest.NewStock("baremetalhosts", hosts...), enginetest.NoEvents{}
+		return New(deps).Run
+	}, func() {
+		if len(w.bmc) != 1 {
+			t.Errorf("the BMC has %v, after the requests %q", w.bmc, w.requests)
+		}
 	})
 }

@@ -79,8 +79,10 @@ func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
 	return &ironic.Node{UUID: "node"}, w.nodeError
 }
 
-func (w *world) controller() *Controller {
-	return New(Deps{
+func (w *world) controller() *Controller { return New(w.deps()) }
+
+func (w *world) deps() Deps {
+	return Deps{
 		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: clock.RealClock{},
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		Secret: func(context.Context, string, string) (map[string][]byte, error) {
@@ -89,7 +91,7 @@ func (w *world) controller() *Controller {
 			}
 			return w.secret, nil
 		},
-	})
+	}
 }
 
 // reconcile reconciles the subscription until it is as it is to be, and returns the last error.
