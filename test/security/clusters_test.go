@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,25 +178,8 @@ func TestSecretsUnderPolicy(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	const message = "who changes a Secret has to be somebody else"
-	api := s.Core.AdmissionregistrationV1()
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-		{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-		}},
-	}}
-	policy.Spec.Validations = []admissionregistrationv1.Validation{{Expression: `request.userInfo.username != "` + serviceAccount + `"`, Message: message}}
-	if _, err := api.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
-	}}
-	if _, err := api.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	end := validateUpdates(t, ctx, ns, admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+		admissionregistrationv1.Validation{Expression: `request.userInfo.username != "` + serviceAccount + `"`, Message: message})
 	s.CreateSecret(t, ctx, ns, "probe", map[string]string{"a": "b"})
 	c := throughKube(t, user(t, serviceAccount, ownGroups...))
 	eventually(t, ctx, func() string { // until kube-apiserver goes by the policy
@@ -213,11 +195,6 @@ func TestSecretsUnderPolicy(t *testing.T) {
 	if words := `the admission of the cluster does not let metal3-apiserver change Secret "bmc".`; !strings.Contains(host.Status.ErrorMessage, words) {
 		t.Errorf("the host says %q", host.Status.ErrorMessage)
 	}
-	if err := api.ValidatingAdmissionPolicyBindings().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
-	if err := api.ValidatingAdmissionPolicies().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
+	end()
 	waitHost(t, ctx, ns, "x", "available", isAvailable)
 }

@@ -20,46 +20,15 @@ func TestPoliciesSeeActions(t *testing.T) {
 	attack(t, "each action, no right to write hosts", "pass a policy on UPDATE of hosts by an action")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	users := map[string]*client{}
-	for _, p := range makeUsers(t, ctx, ns) {
-		users[p.name] = throughKube(t, p.certificates...)
-	}
-	const password = "password"
-	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
-	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
+	users := usersOfHost(t, ctx, ns)
 	before := waitHost(t, ctx, ns, "x", "available", isAvailable)
 
-	api := s.Core.AdmissionregistrationV1()
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-		{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{"metal3.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"baremetalhosts", "baremetalhosts/status"}},
-		}},
-	}}
-	policy.Spec.Validations = []admissionregistrationv1.Validation{{
+	t.Cleanup(validateUpdates(t, ctx, ns, admissionregistrationv1.Rule{
+		APIGroups: []string{"metal3.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"baremetalhosts", "baremetalhosts/status"},
+	}, admissionregistrationv1.Validation{
 		Expression:        `request.userInfo.username in ["admin", "master"]`,
 		MessageExpression: `"user " + request.userInfo.username + " must not change " + request.namespace + "/" + request.name + " (" + request.?subResource.orValue("") + "): online is " + string(object.spec.online)`,
-	}}
-	if _, err := api.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
-	}}
-	if _, err := api.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(ctx)
-		if err := errors.Join(
-			api.ValidatingAdmissionPolicyBindings().Delete(ctx, ns, metav1.DeleteOptions{}),
-			api.ValidatingAdmissionPolicies().Delete(ctx, ns, metav1.DeleteOptions{}),
-		); err != nil {
-			t.Error(err)
-		}
-	})
+	}))
 
 	host := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x"
 	const off = `{"spec":{"action":"off","mode":"hard"}}`
@@ -88,5 +57,35 @@ func TestPoliciesSeeActions(t *testing.T) {
 	}
 	if got := post("master", "/power", off); got.code != http.StatusCreated {
 		t.Errorf("/power of somebody whom the policy allows it: %d %s", got.code, got.body)
+	}
+}
+
+// validateUpdates adds a policy on updates of resources in a namespace, and returns what removes it.
+func validateUpdates(t *testing.T, ctx context.Context, ns string, resources admissionregistrationv1.Rule, validation admissionregistrationv1.Validation) (end func()) {
+	t.Helper()
+	api := s.Core.AdmissionregistrationV1()
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+		{RuleWithOperations: admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, Rule: resources}},
+	}}
+	policy.Spec.Validations = []admissionregistrationv1.Validation{validation}
+	if _, err := api.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}}},
+	}}
+	if _, err := api.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		ctx := context.WithoutCancel(ctx)
+		if err := errors.Join(
+			api.ValidatingAdmissionPolicyBindings().Delete(ctx, ns, metav1.DeleteOptions{}),
+			api.ValidatingAdmissionPolicies().Delete(ctx, ns, metav1.DeleteOptions{}),
+		); err != nil {
+			t.Error(err)
+		}
 	}
 }

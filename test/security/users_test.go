@@ -116,6 +116,19 @@ func makeUsers(t *testing.T, ctx context.Context, ns string, more ...person) []p
 	return users
 }
 
+// usersOfHost creates host x, and returns clients of those whom makeUsers makes, by name.
+func usersOfHost(t *testing.T, ctx context.Context, ns string) map[string]*client {
+	t.Helper()
+	users := map[string]*client{}
+	for _, p := range makeUsers(t, ctx, ns) {
+		users[p.name] = throughKube(t, p.certificates...)
+	}
+	const password = "password"
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
+	return users
+}
+
 // makeServiceAccount returns a token of a new service account.
 func makeServiceAccount(t *testing.T, ctx context.Context, ns, name string) string {
 	t.Helper()

@@ -18,13 +18,7 @@ func TestRealWrites(t *testing.T) {
 	attack(t, "each role of the manifests", "write the half of a host that is not theirs")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	users := map[string]*client{}
-	for _, p := range makeUsers(t, ctx, ns) {
-		users[p.name] = throughKube(t, p.certificates...)
-	}
-	const password = "password"
-	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
-	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
+	users := usersOfHost(t, ctx, ns)
 	before := waitHost(t, ctx, ns, "x", "available and on", func(h *metal3.BareMetalHost) bool { return isAvailable(h) && h.Status.PoweredOn })
 	host := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x"
 	const merge, asJSON = "application/merge-patch+json", "application/json"
