@@ -34,7 +34,7 @@ const (
 func budgeted(t *testing.T) (*genericregistry.Store, *testingclock.FakePassiveClock) {
 	t.Helper()
 	clock := testingclock.NewFakePassiveClock(time.Unix(1_000_000, 0))
-	options := store.Budgeted(store.Explained(storetest.New(t, plainCodec())), store.NewBudget(clock, budgetLimit))
+	options := store.Budgeted(store.Explained(storetest.New(t, storetest.Codec())), store.NewBudget(clock, budgetLimit))
 	api, err := baremetalhost.NewStore(scheme, options, nil)
 	if err != nil {
 		t.Fatal(err)

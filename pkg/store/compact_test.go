@@ -31,7 +31,7 @@ func storedHost(t *testing.T, uid, hostname string, poweredOn bool) []byte {
 	}
 	host.Status.Conditions = []metav1.Condition{{Type: metal3.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Reason" + uid}}
 	host.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
-	return encodeHost(t, newHostCodec(t), host)
+	return encodeHost(t, newHostCodec(), host)
 }
 
 func decodeHost(t testing.TB, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
@@ -46,7 +46,7 @@ func decodeHost(t testing.TB, codec apiruntime.Codec, data []byte) *metal3.BareM
 // TestHardwareIsShared: the versions of a host share what has not changed, and each has what was
 // stored for it.
 func TestHardwareIsShared(t *testing.T) {
-	codec := newHostCodec(t)
+	codec := newHostCodec()
 	first := decodeHost(t, codec, storedHost(t, "shared-a", "a", false))
 	second := decodeHost(t, codec, storedHost(t, "shared-a", "a", true))
 	if first.Status.HardwareDetails != second.Status.HardwareDetails {
@@ -78,7 +78,7 @@ func TestHardwareIsShared(t *testing.T) {
 // TestDecodeIntoSharedHardware: what was decoded earlier is not changed when its host is used to
 // decode another version into.
 func TestDecodeIntoSharedHardware(t *testing.T) {
-	codec := newHostCodec(t)
+	codec := newHostCodec()
 	first := decodeHost(t, codec, storedHost(t, "into", "a", false))
 	second := decodeHost(t, codec, storedHost(t, "into-2", "a", false)) // has the same managed fields
 	before, reused := []*metal3.BareMetalHost{first.DeepCopy(), second.DeepCopy()}, *first

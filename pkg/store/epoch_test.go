@@ -23,7 +23,7 @@ import (
 // TestLaterRecordIsLeftAlone checks that nobody changes or deletes, through this version, a host that a later one has recorded, as
 // during an upgrade with several replicas, and that clients try again.
 func TestLaterRecordIsLeftAlone(t *testing.T) {
-	storetest.EachCache(t, store.Compact(plainCodec()), func(t *testing.T, options storetest.Options) {
+	storetest.EachCache(t, store.Compact(storetest.Codec()), func(t *testing.T, options storetest.Options) {
 		api := newStore(t, options)
 		storetest.Create(t, api, newHost("worker-0"))
 		before := get(t, api, "worker-0")

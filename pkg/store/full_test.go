@@ -18,7 +18,7 @@ import (
 // price of the watch cache: without it, reads ask etcd and Ironic one after the other, and lists
 // wait until the cache has its next look at etcd.
 func TestExplainedStorageHasWatchCache(t *testing.T) {
-	api, err := baremetalhost.NewStore(scheme, store.Explained(storetest.New(t, plainCodec())), nil)
+	api, err := baremetalhost.NewStore(scheme, store.Explained(storetest.New(t, storetest.Codec())), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // newRecords returns HardwareData on a real etcd.
 func newRecords(t *testing.T) *store.HardwareData {
 	t.Helper()
-	kinds, err := registry.NewKinds(scheme, storetest.New(t, plainCodec()))
+	kinds, err := registry.NewKinds(scheme, storetest.New(t, storetest.Codec()))
 	if err != nil {
 		t.Fatal(err)
 	}

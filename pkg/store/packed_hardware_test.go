@@ -16,22 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/randfill"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
-// newPlainCodec reads and stores hosts without packing anything.
-func newPlainCodec(t testing.TB) apiruntime.Codec {
-	t.Helper()
-	scheme := apiruntime.NewScheme()
-	install.Install(scheme)
-	return serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion)
-}
-
-func newHostCodec(t testing.TB) apiruntime.Codec { return Compact(newPlainCodec(t)) }
+func newHostCodec() apiruntime.Codec { return Compact(storetest.Codec()) }
 
 func encodeHost(t testing.TB, codec apiruntime.Codec, host *metal3.BareMetalHost) []byte {
 	t.Helper()
@@ -107,14 +98,14 @@ func fullHost() *metal3.BareMetalHost {
 
 // TestHardwareIsPacked: what is written when the power of a host changes is small, and reads as what was written.
 func TestHardwareIsPacked(t *testing.T) {
-	codec := newHostCodec(t)
+	codec := newHostCodec()
 	host := fullHost()
 	before := host.DeepCopy()
 	first := encodeHost(t, codec, host)
 	if diff := cmp.Diff(before, host); diff != "" {
 		t.Errorf("storing a host has changed it (-before +after):\n%s", diff)
 	}
-	plain := encodeHost(t, newPlainCodec(t), host)
+	plain := encodeHost(t, storetest.Codec(), host)
 	t.Logf("%d bytes, and %d in plain JSON", len(first), len(plain))
 	if len(first) > 4000 || len(plain) < 8000 {
 		t.Errorf("%d bytes are stored, want at most 4000; in plain JSON, they are %d", len(first), len(plain))
@@ -126,7 +117,7 @@ func TestHardwareIsPacked(t *testing.T) {
 	if again := encodeHost(t, codec, read); !bytes.Equal(first, again) {
 		t.Errorf("writing what was read is no update:\n%s\n%s", first, again)
 	}
-	if again := encodeHost(t, newHostCodec(t), read.DeepCopy()); !bytes.Equal(first, again) {
+	if again := encodeHost(t, newHostCodec(), read.DeepCopy()); !bytes.Equal(first, again) {
 		t.Errorf("another replica stores the same in another way:\n%s\n%s", first, again)
 	}
 	if disks := read.Status.HardwareDetails.Storage; unsafe.StringData(disks[0].Model) != unsafe.StringData(disks[1].Model) || unsafe.StringData(disks[0].Name) != unsafe.StringData(disks[0].AlternateNames[1]) {
@@ -151,8 +142,8 @@ func TestHardwareIsPacked(t *testing.T) {
 // TestMachineIsKnownUnpacked: what a version that cannot unpack hardware details reads of a host tells its machine from others.
 func TestMachineIsKnownUnpacked(t *testing.T) {
 	host := fullHost()
-	stored := encodeHost(t, newHostCodec(t), host)
-	read := decodeHost(t, newPlainCodec(t), stored).Status.HardwareDetails
+	stored := encodeHost(t, newHostCodec(), host)
+	read := decodeHost(t, storetest.Codec(), stored).Status.HardwareDetails
 	if read == nil || read.SystemVendor != host.Status.HardwareDetails.SystemVendor || len(read.NIC) != len(host.Status.HardwareDetails.NIC) {
 		t.Fatalf("it reads %+v", read)
 	}
@@ -185,7 +176,7 @@ func TestPackedHardwareStaysReadable(t *testing.T) {
 // TestUnreadableHardwareIsKept: hardware details that cannot be unpacked, because they are damaged or packed by a later
 // version with another dictionary, make no read fail, and are written back as they are until there are others.
 func TestUnreadableHardwareIsKept(t *testing.T) {
-	codec := newHostCodec(t)
+	codec := newHostCodec()
 	host := fullHost()
 	stored := bytes.Replace(encodeHost(t, codec, host), []byte(`"hardware":"KLUv/`), []byte(`"hardware":"AAAA/`), 1)
 	read := decodeHost(t, codec, stored)
@@ -235,9 +226,9 @@ func FuzzPackHardware(f *testing.F) {
 
 // BenchmarkDecodeHost decodes a host of which an earlier version is in memory.
 func BenchmarkDecodeHost(b *testing.B) {
-	codec := newHostCodec(b)
+	codec := newHostCodec()
 	host := fullHost()
-	packed, plain := encodeHost(b, codec, host), encodeHost(b, newPlainCodec(b), host)
+	packed, plain := encodeHost(b, codec, host), encodeHost(b, storetest.Codec(), host)
 	host.Status.HardwareDetails = nil
 	for name, data := range map[string][]byte{"packed": packed, "plain": plain, "without hardware": encodeHost(b, codec, host)} {
 		b.Run(name, func(b *testing.B) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -18,7 +19,20 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
+
+// Scheme has the kinds of metal3.io.
+var Scheme = runtime.NewScheme()
+
+func init() { install.Install(Scheme) }
+
+// Codec stores the kinds of metal3.io in plain JSON.
+func Codec() runtime.Codec {
+	return serializer.NewCodecFactory(Scheme).LegacyCodec(metal3.SchemeGroupVersion)
+}
 
 // Options are the options for the stores of all resources in one etcd.
 type Options struct {
@@ -93,14 +107,24 @@ func Create[T runtime.Object](t *testing.T, store rest.Creater, obj T) T {
 	return created.(T)
 }
 
-// Get returns the latest version of an object.
-func Get(t *testing.T, store rest.Getter, name string) runtime.Object {
+// NewHost returns a host in Namespace, after some changes.
+func NewHost(name string, changes ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace}}
+	host.Spec.BMC = metal3.BMCDetails{Address: "ipmi://192.168.111.1:6233", CredentialsName: name + "-bmc"}
+	for _, change := range changes {
+		change(host)
+	}
+	return host
+}
+
+// GetHost returns the latest version of a host.
+func GetHost(t *testing.T, store rest.Getter, name string) *metal3.BareMetalHost {
 	t.Helper()
 	obj, err := store.Get(InNamespace(t), name, &metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return obj
+	return obj.(*metal3.BareMetalHost)
 }
 
 // Put writes an object as a PUT of a client does.

@@ -51,7 +51,7 @@ func TestStore(t *testing.T) {
 				[]fields.Set{{}, {"metadata.name": "foo"}, {"spec.online": "false"}}, []fields.Set{{"spec.online": "true"}})
 		},
 	}
-	etcd := storetest.New(t, plainCodec())
+	etcd := storetest.New(t, storetest.Codec())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			options := storetest.Options{Config: etcd.Config, NoCache: true}

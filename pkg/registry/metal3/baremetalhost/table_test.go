@@ -53,7 +53,7 @@ var printedCells = []any{
 }
 
 func TestTable(t *testing.T) {
-	store := newStore(t, storetest.New(t, plainCodec()))
+	store := newStore(t, storetest.New(t, storetest.Codec()))
 	t.Run("columns", func(t *testing.T) { testColumns(t, store) })
 	t.Run("rows", func(t *testing.T) { testRows(t, store) })
 	t.Run("of a subresource", func(t *testing.T) {

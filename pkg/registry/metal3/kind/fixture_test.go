@@ -5,19 +5,15 @@ package kind
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
-var scheme = runtime.NewScheme()
-
-func init() { install.Install(scheme) }
+// What tests of all stores use.
+var scheme, newHost = storetest.Scheme, storetest.NewHost
 
 // hosts returns a kind with a status subresource.
 func hosts() Kind {
@@ -52,11 +48,7 @@ func data() Kind {
 // once without.
 func eachCache(t *testing.T, k Kind, test func(t *testing.T, r *REST)) {
 	t.Helper()
-	storetest.EachCache(t, codec(), func(t *testing.T, options storetest.Options) { test(t, newREST(t, k, options)) })
-}
-
-func codec() runtime.Codec {
-	return serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion)
+	storetest.EachCache(t, storetest.Codec(), func(t *testing.T, options storetest.Options) { test(t, newREST(t, k, options)) })
 }
 
 func newREST(t *testing.T, k Kind, options storetest.Options) *REST {
@@ -67,12 +59,4 @@ func newREST(t *testing.T, k Kind, options storetest.Options) *REST {
 	}
 	storetest.Use(t, r.Store)
 	return r
-}
-
-func newHost(name string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
-	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: storetest.Namespace}}
-	for _, c := range change {
-		c(host)
-	}
-	return host
 }

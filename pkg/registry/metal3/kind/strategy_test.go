@@ -45,7 +45,7 @@ func TestStore(t *testing.T) {
 				[]fields.Set{{}, {"metadata.name": "foo"}}, []fields.Set{{"metadata.name": "bar"}})
 		},
 	}
-	etcd := storetest.New(t, codec())
+	etcd := storetest.New(t, storetest.Codec())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			options := storetest.Options{Config: etcd.Config, NoCache: true}
@@ -144,7 +144,7 @@ func TestUpdateRefused(t *testing.T) {
 				}
 			})
 		}
-		if diff := cmp.Diff(before, storetest.Get(t, r, "worker-0")); diff != "" {
+		if diff := cmp.Diff(before, storetest.GetHost(t, r, "worker-0")); diff != "" {
 			t.Errorf("something was written:\n%s", diff)
 		}
 	})

@@ -32,7 +32,7 @@ func TestKeepWhileUsed(t *testing.T) {
 		})
 		host := storetest.Create(t, r, newHost("worker-0"))
 		change := func(change func(*metal3.BareMetalHost)) error {
-			changed := storetest.Get(t, r, "worker-0").(*metal3.BareMetalHost).DeepCopy()
+			changed := storetest.GetHost(t, r, "worker-0").DeepCopy()
 			change(changed)
 			_, err := storetest.Put(t, r, changed)
 			return err
@@ -74,7 +74,7 @@ func TestKeepWhileUsed(t *testing.T) {
 				t.Errorf("%s while the users cannot be determined: %v", name, err)
 			}
 		}
-		if after := storetest.Get(t, r, "worker-0").(*metal3.BareMetalHost); after.DeletionTimestamp != nil || after.Generation != host.Generation+1 {
+		if after := storetest.GetHost(t, r, "worker-0"); after.DeletionTimestamp != nil || after.Generation != host.Generation+1 {
 			t.Errorf("the object has changed: %+v", after.ObjectMeta)
 		}
 		// Removing the last finalizer of an object that is being deleted is always allowed.
