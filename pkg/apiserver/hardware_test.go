@@ -268,4 +268,15 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s: HTTP %d: %s", query, got.code, got.body)
 		}
 	}
+	// Ironic's database has it, and no BMC is asked.
+	s.ironic.sim.Judge(func(_ string, r *http.Request) ironicsim.Verdict {
+		if strings.HasSuffix(r.URL.Path, "/history") {
+			return ironicsim.Verdict{Refusal: &fsm.Refusal{Status: 500, Text: "database is locked"}}
+		}
+		return ironicsim.Verdict{}
+	})
+	defer s.ironic.sim.Judge(nil)
+	if got := s.do(t, "GET", hostsPath+"/reported/history", ""); got.code != 503 || !strings.Contains(string(got.body), "cannot be asked: HTTP 500") {
+		t.Errorf("HTTP %d: %s", got.code, got.body)
+	}
 }

@@ -286,7 +286,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 	var timeout net.Error
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
-	var alert tls.AlertError
+	var alert *net.OpError
 	var record tls.RecordHeaderError
 	var tooLong *http.MaxBytesError
 	switch {
@@ -302,7 +302,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 		e.Class, e.Reason = "dns", fmt.Sprintf("host name %q cannot be resolved", dns.Name)
 	case errors.As(err, &cert):
 		e.Class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
-	case errors.As(err, &alert), errors.As(err, &record):
+	case errors.As(err, &alert) && alert.Op == "remote error", errors.As(err, &record): // crypto/tls exports the alerts of QUIC only
 		e.Class, e.Reason = "tls", "TLS: "+err.Error()
 	case errors.As(err, &tooLong):
 		e.Class, e.Reason = "other", "the answer is longer than any of Ironic's"
@@ -334,7 +334,7 @@ func NewAPIError(op string, status int, body []byte, secrets []string) *APIError
 
 // NewAPIErrorIn is NewAPIError without the secrets that the context of the request knows of, either: see redact.With.
 func NewAPIErrorIn(ctx context.Context, op string, status int, body []byte, secrets []string) *APIError {
-	message, foreign := DecodeMessage(body)
+	message, foreign := DecodeMessage(status, body)
 	said := slices.DeleteFunc(slices.Clone(phrases), func(phrase string) bool { return !strings.Contains(message, phrase) })
 	return &APIError{Op: op, Status: status, Message: redact.Words(ctx, message, secrets...), said: said, foreign: foreign}
 }
@@ -342,9 +342,9 @@ func NewAPIErrorIn(ctx context.Context, op string, status int, body []byte, secr
 // DecodeMessage finds Ironic's own words in an error body, which has one of
 // three forms: error_message holding the text of a JSON object with
 // faultstring (application) or with title and description (framework, for an
-// unknown URL or version), or an error object (authentication middleware). Some
-// releases send the inner object as an object.
-func DecodeMessage(body []byte) (message string, foreign bool) {
+// unknown URL or version), or an error object (authentication middleware, but also Keystone and other services, which are at the
+// address by mistake). Some releases send the inner object as an object.
+func DecodeMessage(status int, body []byte) (message string, foreign bool) {
 	var outer struct {
 		ErrorMessage json.RawMessage `json:"error_message"`
 		Error        struct {
@@ -355,7 +355,7 @@ func DecodeMessage(body []byte) (message string, foreign bool) {
 		return "", true
 	}
 	if outer.Error.Message != "" {
-		return outer.Error.Message, false
+		return outer.Error.Message, status == http.StatusNotFound // the middleware looks for nothing
 	}
 	inner := []byte(outer.ErrorMessage)
 	var text string

@@ -286,7 +286,7 @@ func authError(op string, err error, waited time.Duration) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		message, _ := ironic.DecodeMessage(answer.Body)
+		message, _ := ironic.DecodeMessage(answer.Actual, answer.Body)
 		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth,
 			Reason: strings.TrimSuffix(fmt.Sprintf("Keystone answered HTTP %d: %s", answer.Actual, message), ": ")}
 	}

@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,10 @@ func TestAnswers(t *testing.T) {
 		"page of a proxy": {
 			status: 404, body: "<html>not here</html>",
 			reason: "HTTP 404", is: is{unavailable: true},
+		},
+		"Keystone's address": {
+			status: 404, body: `{"error":{"code":404,"message":"The resource could not be found.","title":"Not Found"}}`,
+			message: "The resource could not be found.", reason: "HTTP 404", is: is{unavailable: true},
 		},
 		"locked": {
 			status: 409, body: fault("Node " + id + " is locked by host conductor-0, please retry after the current operation is completed."),
@@ -157,6 +162,11 @@ func TestNoAnswer(t *testing.T) {
 	plain := newFake(t, newestMinor, answer(200, "{}"))
 	tlsServer := httptest.NewTLSServer(plain.Config.Handler)
 	t.Cleanup(tlsServer.Close)
+	mutual := httptest.NewUnstartedServer(plain.Config.Handler)
+	// With TLS 1.3, the client may have sent its request when it is refused, and then the alert can be lost.
+	mutual.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}
+	mutual.StartTLS()
+	t.Cleanup(mutual.Close)
 
 	for name, test := range map[string]struct {
 		config Config
@@ -167,6 +177,7 @@ func TestNoAnswer(t *testing.T) {
 		"hangs, caller's time": {Config{Endpoint: hung.URL}, 100 * time.Millisecond, "no answer within "},
 		"hangs, own time-out":  {Config{Endpoint: hung.URL, Timeout: 100 * time.Millisecond}, time.Minute, "no answer within 1"},
 		"unknown authority":    {Config{Endpoint: tlsServer.URL}, time.Minute, "certificate not accepted: x509: certificate signed by unknown authority"},
+		"no certificate":       {Config{Endpoint: mutual.URL, Insecure: true}, time.Minute, "TLS: remote error: tls: "}, // the files are read again after it
 		"plain text for TLS":   {Config{Endpoint: strings.Replace(plain.URL, "http:", "https:", 1)}, time.Minute, "http: server gave HTTP response to HTTPS client"},
 	} {
 		t.Run(name, func(t *testing.T) {

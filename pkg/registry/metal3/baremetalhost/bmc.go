@@ -59,7 +59,7 @@ func (s *Sources) bmcError(host *metal3.BareMetalHost, err error, unknown string
 	case ironic.IsBusy(err):
 		return tooMany(fmt.Sprintf("baremetalhost %q: the BMCs of too many other hosts are being asked; nothing was done, try again", host.Name))
 	case ironic.IsTooOld(err):
-		return conflict(host, errors.New("this Ironic does not know the request: its release is too old"))
+		return tooOld(host)
 	case errors.As(err, &answer):
 		if known := bmcAnswerError(host, err, answer, unknown); known != nil {
 			return known

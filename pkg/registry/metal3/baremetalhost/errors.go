@@ -90,6 +90,22 @@ func nothingDone(host *metal3.BareMetalHost, err error) error {
 	return store.Unavailable(host.Name, fmt.Sprintf("%s cannot be asked: %s; nothing was done, try again", ironicName(host), ironic.ReasonOf(err)))
 }
 
+// notRead returns the error for what Ironic could not say of a node, without asking its BMC.
+func notRead(host *metal3.BareMetalHost, err error) error {
+	if ironic.IsTooOld(err) {
+		return tooOld(host)
+	}
+	if refusal := refusalOf(host, err); refusal != nil {
+		return refusal
+	}
+	return nothingDone(host, err)
+}
+
+// tooOld returns the error for a request that the host's Ironic does not know.
+func tooOld(host *metal3.BareMetalHost) error {
+	return conflict(host, errors.New("this Ironic does not know the request: its release is too old"))
+}
+
 // outcomeUnknown returns the 504 for an action that may have begun. It has no Retry-After, because
 // clients would repeat the action by themselves. next tells the user what to do.
 func outcomeUnknown(host *metal3.BareMetalHost, err error, next string) error {

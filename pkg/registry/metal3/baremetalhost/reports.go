@@ -84,7 +84,7 @@ func (r *historyREST) Get(ctx context.Context, name string, obj runtime.Object) 
 	return r.get(ctx, name, func(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, report *metal3.HostHistory) error {
 		events, err := asked.History(ctx, node.UUID)
 		if err != nil {
-			return r.bmcError(host, err, "")
+			return notRead(host, err)
 		}
 		slices.Reverse(events)
 		page, next, err := historyPage(events, options)
