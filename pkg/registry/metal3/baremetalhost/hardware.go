@@ -15,16 +15,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// HardwareManager has BMCs read and change what they boot from, and interrupt the processor. Ironic
-// answers when the BMC has, unless said otherwise.
-type HardwareManager interface {
-	GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDevice, error)
-	// GetSupportedBootDevices does not ask the BMC.
-	GetSupportedBootDevices(ctx context.Context, uuid string) ([]string, error)
-	SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error
-	InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error
-}
-
 // checkIdle returns an error unless the BMC has been verified and Ironic is not working on the node.
 func checkIdle(host *metal3.BareMetalHost, node *ironic.Node) error {
 	switch {

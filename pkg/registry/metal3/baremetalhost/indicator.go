@@ -17,13 +17,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// IndicatorManager has BMCs read and switch the lights of machines. Ironic answers when the BMC has.
-type IndicatorManager interface {
-	ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error)
-	GetIndicator(ctx context.Context, uuid, id string) (state string, err error)
-	SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error
-}
-
 // indicator is the action of baremetalhosts/indicator.
 type indicator struct {
 	plainAction[*metal3.HostIndicator]

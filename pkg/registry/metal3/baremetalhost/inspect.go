@@ -17,11 +17,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// ProvisionStateSetter has Ironic change the provision state of nodes.
-type ProvisionStateSetter interface {
-	SetProvisionState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
-}
-
 // inspection is the action of baremetalhosts/inspect.
 type inspection struct {
 	Sources

@@ -15,13 +15,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// MaintenanceSwitcher puts nodes into maintenance.
-type MaintenanceSwitcher interface {
-	SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error
-	// ClearMaintenance also clears the fault of the node.
-	ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error
-}
-
 // maintenance is the action of baremetalhosts/maintenance.
 type maintenance struct {
 	plainAction[*metal3.HostMaintenance]
@@ -60,19 +53,19 @@ func (*maintenance) act(ctx context.Context, asked Ironic, host, _ *metal3.BareM
 	return nil
 }
 
-func changeMaintenance(ctx context.Context, switcher MaintenanceSwitcher, node *ironic.Node, request *metal3.HostMaintenance) error {
+func changeMaintenance(ctx context.Context, asked Ironic, node *ironic.Node, request *metal3.HostMaintenance) error {
 	if request.Spec.Action == metal3.MaintenanceActionOff {
 		request.Status.Message = "the node is out of maintenance"
 		if !node.Maintenance {
 			request.Status.Message = "the node was not in maintenance"
 		}
-		return switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
+		return asked.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
 	}
 	request.Status.Message = "the node is in maintenance until that is switched off"
 	if node.Fault != "" {
 		// Ironic itself would end this maintenance, together with the reason, when the fault is
 		// over. It keeps a fault until the maintenance is cleared.
-		if err := switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
+		if err := asked.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
 			return err
 		}
 	}
@@ -80,7 +73,7 @@ func changeMaintenance(ctx context.Context, switcher MaintenanceSwitcher, node *
 	if info, ok := genericapirequest.UserFrom(ctx); ok {
 		user = info.GetName()
 	}
-	return switcher.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
+	return asked.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
 }
 
 func (*maintenance) describe(request *metal3.HostMaintenance, _ *metal3.BareMetalHost, node *ironic.Node) {

@@ -18,12 +18,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// NodeReleaser reads nodes, and removes what marks them as a host's.
-type NodeReleaser interface {
-	NodeGetter
-	UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error)
-}
-
 // The node of a host that clusterctl has moved to another cluster loses its marks with the request that removes the host
 // here: if that cluster uses the same Ironic, its server would otherwise take the node for that of a host in this cluster,
 // and hold its own. The copy there has everything else: the name, which is also that of the node, and the annotation with

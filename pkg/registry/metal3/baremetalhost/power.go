@@ -18,14 +18,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// PowerSwitcher switches the power of nodes.
-type PowerSwitcher interface {
-	// SwitchPower asks Ironic for a power state. If the target is a soft one that the driver
-	// does not support, the corresponding hard one is used. Then used differs from target, and
-	// softRefusal is Ironic's refusal of the soft one.
-	SwitchPower(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
-}
-
 // DataImageGetter reads DataImages.
 type DataImageGetter interface {
 	// Get returns the DataImage of the host with the same name, or a NotFound error.

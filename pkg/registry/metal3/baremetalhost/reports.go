@@ -17,14 +17,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
-// NodeReporter has Ironic report on nodes.
-type NodeReporter interface {
-	// Verdicts reports which interfaces of the driver Ironic could use, ordered by name.
-	Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error)
-	// History returns what Ironic has recorded of a node, oldest first.
-	History(ctx context.Context, uuid string) ([]ironic.HistoryEvent, error)
-}
-
 // NewValidateREST returns the storage of baremetalhosts/validate.
 func NewValidateREST(sources Sources, queue *BMCQueue) rest.Storage {
 	kind := requestKind[*metal3.HostValidation]{kind: "HostValidation", newRequest: func() *metal3.HostValidation { return &metal3.HostValidation{} }}

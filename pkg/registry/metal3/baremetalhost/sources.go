@@ -41,11 +41,6 @@ type HostChangers struct {
 	Own HostChanger
 }
 
-// NodeGetter reads nodes from Ironic.
-type NodeGetter interface {
-	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
-}
-
 // NodeProver reports whether a node that Ironic has just returned is the host's. The status of a host, which says which node
 // it has, is no proof of that. What it says is for the user of the host, and reveals nothing of a node of others.
 type NodeProver interface {
