@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/validation"
@@ -26,30 +25,15 @@ import (
 //     that the server does not know, so it is treated like a host whose Ironic does not answer: nothing is
 //     done to it. Creating the instance again, with the same name, brings everything back.
 
-// refuseTwin extends validate, which runs admission: afterwards, it refuses an instance that is a second
-// default, or of the Ironic of another instance.
-func (r *instances) refuseTwin(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
-		return r.checkTwins(ctx, obj.(*api.IronicInstance), &api.IronicInstance{})
-	}
+// refuseTwin refuses an instance that is a second default, or of the Ironic of another instance.
+func (r *instances) refuseTwin(ctx context.Context, obj runtime.Object) error {
+	return r.refuseTwinOnChange(ctx, obj, &api.IronicInstance{})
 }
 
 // refuseTwinOnChange does what refuseTwin does, for changes: an instance that is a twin already can still be
 // changed in other ways.
-func (r *instances) refuseTwinOnChange(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj, old); err != nil {
-				return err
-			}
-		}
-		return r.checkTwins(ctx, obj.(*api.IronicInstance), old.(*api.IronicInstance))
-	}
+func (r *instances) refuseTwinOnChange(ctx context.Context, obj, old runtime.Object) error {
+	return r.checkTwins(ctx, obj.(*api.IronicInstance), old.(*api.IronicInstance))
 }
 
 // checkTwins compares with the other instances what differs from old. The answer is 422, and not 409: clients
@@ -104,32 +88,24 @@ func (r *instances) objectOf(instance *api.IronicInstance) api.IronicReference {
 	return api.IronicReference{Namespace: cmp.Or(ref.Namespace, r.namespace), Name: ref.Name}
 }
 
-// refuseDeletionWithHosts extends validate, which runs admission: afterwards, it refuses the deletion of an
-// instance in which hosts have their nodes.
-func (r *instances) refuseDeletionWithHosts(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
-		name := obj.(*api.IronicInstance).Name
-		hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		n, example := 0, ""
-		for i := range hosts.Items {
-			host := &hosts.Items[i]
-			record := &host.Status.Record
-			if record.Ironic == name && host.Status.Provisioning.ID != "" || record.Transfer != nil && record.Transfer.To == name {
-				n, example = n+1, host.Namespace+"/"+host.Name
-			}
-		}
-		if n == 0 {
-			return nil
-		}
-		return apierrors.NewConflict(api.Resource("ironicinstances"), name, fmt.Errorf(
-			"the nodes of %d hosts are in this Ironic, or on their way to it, for example that of %s; move these hosts to another one (subresource transfer) or delete them first, because without the IronicInstance nothing could be done to them any more", n, example))
+// refuseDeletionWithHosts refuses the deletion of an instance in which hosts have their nodes.
+func (r *instances) refuseDeletionWithHosts(ctx context.Context, obj runtime.Object) error {
+	name := obj.(*api.IronicInstance).Name
+	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
 	}
+	n, example := 0, ""
+	for i := range hosts.Items {
+		host := &hosts.Items[i]
+		record := &host.Status.Record
+		if record.Ironic == name && host.Status.Provisioning.ID != "" || record.Transfer != nil && record.Transfer.To == name {
+			n, example = n+1, host.Namespace+"/"+host.Name
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return apierrors.NewConflict(api.Resource("ironicinstances"), name, fmt.Errorf(
+		"the nodes of %d hosts are in this Ironic, or on their way to it, for example that of %s; move these hosts to another one (subresource transfer) or delete them first, because without the IronicInstance nothing could be done to them any more", n, example))
 }

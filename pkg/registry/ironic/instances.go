@@ -84,20 +84,20 @@ func (r *instances) List(ctx context.Context, options *metainternalversion.ListO
 
 // Create creates an instance.
 func (r *instances) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.REST.Create(ctx, obj, r.refuseTwin(createValidation), options)
+	return r.REST.Create(ctx, obj, kind.Then(createValidation, r.refuseTwin), options)
 }
 
 // Update writes everything except the status.
 func (r *instances) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.REST.Update(ctx, name, objInfo, r.refuseTwin(createValidation), r.refuseTwinOnChange(updateValidation), forceAllowCreate, options)
+	return r.REST.Update(ctx, name, objInfo, kind.Then(createValidation, r.refuseTwin), kind.ThenOnUpdate(updateValidation, r.refuseTwinOnChange), forceAllowCreate, options)
 }
 
 // Delete deletes an instance in which no host has its node, or marks it for deletion if it has finalizers.
 func (r *instances) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.REST.Delete(ctx, name, r.refuseDeletionWithHosts(deleteValidation), options)
+	return r.REST.Delete(ctx, name, kind.Then(deleteValidation, r.refuseDeletionWithHosts), options)
 }
 
 // DeleteCollection deletes instances one by one, and stops at the first that may not be deleted.
 func (r *instances) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.REST.DeleteCollection(ctx, r.refuseDeletionWithHosts(deleteValidation), options, listOptions)
+	return r.REST.DeleteCollection(ctx, kind.Then(deleteValidation, r.refuseDeletionWithHosts), options, listOptions)
 }

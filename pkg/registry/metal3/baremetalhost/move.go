@@ -15,6 +15,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
@@ -36,32 +37,22 @@ func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.Valid
 	return r.Store.DeleteCollection(ctx, r.releasing(deleteValidation, options), options, listOptions)
 }
 
-// releasing returns a validation of deletions that releases the node of a moved host, unless finalizers keep the host.
+// releasing extends validate: afterwards, it releases the node of a moved host, unless finalizers keep the host.
 func (r *REST) releasing(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
+	return kind.Then(validate, func(ctx context.Context, obj runtime.Object) error {
 		return r.releaseMoved(ctx, obj.(*metal3.BareMetalHost), options.DryRun)
-	}
+	})
 }
 
 // Update updates a host. To remove the last finalizer of one that is being deleted is to delete it.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	validateAndRelease := func(ctx context.Context, obj, old runtime.Object) error {
-		if updateValidation != nil {
-			if err := updateValidation(ctx, obj, old); err != nil {
-				return err
-			}
-		}
+	validateAndRelease := kind.ThenOnUpdate(updateValidation, func(ctx context.Context, obj, _ runtime.Object) error {
 		host := obj.(*metal3.BareMetalHost)
 		if host.DeletionTimestamp == nil {
 			return nil
 		}
 		return r.releaseMoved(ctx, host, options.DryRun)
-	}
+	})
 	return r.Store.Update(ctx, name, objInfo, createValidation, validateAndRelease, forceAllowCreate, options)
 }
 

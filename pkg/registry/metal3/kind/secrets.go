@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,48 +33,15 @@ func (r *REST) AuthorizeSecrets(a authorizer.Authorizer) { r.authorizer = a }
 
 // Create creates an object.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.refuseForeignSecrets(createValidation), options)
-}
-
-// refuseForeignSecrets extends validate, which runs admission: afterwards, it refuses an object that
-// refers to a Secret that the user may not get.
-func (r *REST) refuseForeignSecrets(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	if r.authorizer == nil || r.kind.Secrets == nil {
-		return validate
-	}
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
-		return r.checkSecrets(ctx, obj)
-	}
-}
-
-// refuseForeignSecretsOnChange does what refuseForeignSecrets does, for changes of the spec: not only
-// the name of the Secret matters, but also where its contents are sent. Users without permission on
-// the Secret can still change the metadata, for example to remove a finalizer.
-func (r *REST) refuseForeignSecretsOnChange(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	if r.authorizer == nil || r.kind.Secrets == nil {
-		return validate
-	}
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj, old); err != nil {
-				return err
-			}
-		}
-		if equality.Semantic.DeepEqual(specOf(obj), specOf(old)) {
-			return nil
-		}
-		return r.checkSecrets(ctx, obj)
-	}
+	return r.Store.Create(ctx, obj, Then(createValidation, r.checkSecrets), options)
 }
 
 // checkSecrets returns an error if the user of the request may not get one of the Secrets that an
 // object refers to.
 func (r *REST) checkSecrets(ctx context.Context, obj runtime.Object) error {
+	if r.authorizer == nil || r.kind.Secrets == nil {
+		return nil
+	}
 	m := obj.(metav1.Object)
 	user, ok := genericapirequest.UserFrom(ctx)
 	if !ok {

@@ -30,71 +30,60 @@ func (r *REST) KeepWhileUsed(users Users) { r.users = users }
 
 // Update writes everything except the status.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, objInfo, r.refuseForeignSecrets(createValidation), r.refuseForeignSecretsOnChange(r.refuseChangeWhileUsed(updateValidation)), forceAllowCreate, options)
+	return r.Store.Update(ctx, name, objInfo, Then(createValidation, r.checkSecrets), ThenOnUpdate(updateValidation, r.checkChange), forceAllowCreate, options)
 }
 
 // Delete deletes an object, or marks it for deletion if it has finalizers.
 func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.refuseDeletionWhileUsed(deleteValidation), options)
+	return r.Store.Delete(ctx, name, Then(deleteValidation, r.refuseDeletionWhileUsed), options)
 }
 
 // DeleteCollection deletes objects one by one, and stops at the first that may not be deleted.
 func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.refuseDeletionWhileUsed(deleteValidation), options, listOptions)
+	return r.Store.DeleteCollection(ctx, Then(deleteValidation, r.refuseDeletionWhileUsed), options, listOptions)
 }
 
-// refuseChangeWhileUsed extends validate, which runs admission: afterwards, it refuses a change
-// of the spec of an object that is used.
-func (r *REST) refuseChangeWhileUsed(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	if r.users == nil {
-		return validate
+// checkChange refuses a change of the spec of an object that is used, or that refers to a Secret that the user may not get: not
+// only the name of the Secret matters, but also where its contents are sent. Users without permission on the Secret can still
+// change the metadata, for example to remove a finalizer.
+func (r *REST) checkChange(ctx context.Context, obj, old runtime.Object) error {
+	if equality.Semantic.DeepEqual(specOf(obj), specOf(old)) {
+		return nil
 	}
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj, old); err != nil {
-				return err
-			}
-		}
-		if equality.Semantic.DeepEqual(specOf(obj), specOf(old)) {
-			return nil
-		}
-		m := old.(metav1.Object)
-		used, err := r.describeUsers(ctx, m)
-		if err != nil || used == "" {
-			return err
-		}
-		gvks, _, err := r.strategy.ObjectKinds(obj)
-		if err != nil {
-			return err
-		}
-		return apierrors.NewInvalid(gvks[0].GroupKind(), m.GetName(), field.ErrorList{field.Forbidden(field.NewPath("spec"), "cannot change while it is used by "+used)})
+	if err := r.refuseChangeWhileUsed(ctx, obj, old.(metav1.Object)); err != nil {
+		return err
 	}
+	return r.checkSecrets(ctx, obj)
 }
 
-// refuseDeletionWhileUsed extends validate, which runs admission: afterwards, it refuses the
-// deletion of an object that is used.
-func (r *REST) refuseDeletionWhileUsed(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	if r.users == nil {
-		return validate
+func (r *REST) refuseChangeWhileUsed(ctx context.Context, obj runtime.Object, old metav1.Object) error {
+	used, err := r.describeUsers(ctx, old)
+	if err != nil || used == "" {
+		return err
 	}
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
-		m := obj.(metav1.Object)
-		used, err := r.describeUsers(ctx, m)
-		if err != nil || used == "" {
-			return err
-		}
-		return apierrors.NewForbidden(r.DefaultQualifiedResource, m.GetName(), fmt.Errorf("it cannot be deleted while it is used by %s", used))
+	gvks, _, err := r.strategy.ObjectKinds(obj)
+	if err != nil {
+		return err
 	}
+	return apierrors.NewInvalid(gvks[0].GroupKind(), old.GetName(), field.ErrorList{field.Forbidden(field.NewPath("spec"), "cannot change while it is used by "+used)})
+}
+
+// refuseDeletionWhileUsed refuses the deletion of an object that is used.
+func (r *REST) refuseDeletionWhileUsed(ctx context.Context, obj runtime.Object) error {
+	m := obj.(metav1.Object)
+	used, err := r.describeUsers(ctx, m)
+	if err != nil || used == "" {
+		return err
+	}
+	return apierrors.NewForbidden(r.DefaultQualifiedResource, m.GetName(), fmt.Errorf("it cannot be deleted while it is used by %s", used))
 }
 
 // describeUsers lists what uses an object, or returns an empty string if nothing does. If that
 // cannot be determined, it returns an error, so that nothing is changed.
 func (r *REST) describeUsers(ctx context.Context, m metav1.Object) (string, error) {
+	if r.users == nil {
+		return "", nil
+	}
 	users, err := r.users(ctx, m.GetNamespace(), m.GetName())
 	if err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("cannot determine what uses %s %s/%s: %w", r.kind.Singular, m.GetNamespace(), m.GetName(), err))
