@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -157,48 +156,7 @@ func onlyName(options *metainternalversion.ListOptions) (string, bool) {
 	return options.FieldSelector.RequiresExactMatch("metadata.name")
 }
 
-// StatusREST serves baremetalhosts/status.
-type StatusREST struct {
-	rest  *REST
-	store *genericregistry.Store
-}
-
 // NewStatusREST returns the status subresource of r.
-func NewStatusREST(r *REST, scheme *runtime.Scheme) *StatusREST {
-	store := *r.Store // shares the backend
-	strategy := statusStrategy{newStrategy(scheme)}
-	store.UpdateStrategy, store.ResetFieldsStrategy = strategy, strategy
-	return &StatusREST{rest: r, store: &store}
-}
-
-var (
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-	_ rest.TableConvertor      = &StatusREST{}
-)
-
-// New returns an empty host.
-func (r *StatusREST) New() runtime.Object { return r.store.New() }
-
-// Destroy does nothing: the backend is shared with the REST, which destroys it.
-func (r *StatusREST) Destroy() {}
-
-// Get refreshes and returns the host.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.rest.Get(ctx, name, options)
-}
-
-// Update writes only the status.
-func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields returns the fields that a write of the status does not change or own.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable returns the same columns as for the host itself.
-func (r *StatusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, tableOptions)
+func NewStatusREST(r *REST, scheme *runtime.Scheme) *kind.StatusREST {
+	return kind.StatusOf(r.Store, statusStrategy{newStrategy(scheme)}, r)
 }

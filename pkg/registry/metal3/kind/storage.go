@@ -86,7 +86,7 @@ func (r *REST) AddTo(storage map[string]rest.Storage) {
 	}
 }
 
-// StatusREST serves the status of a kind.
+// StatusREST serves the status of a resource.
 type StatusREST struct {
 	store  *genericregistry.Store
 	getter rest.Getter
@@ -94,9 +94,13 @@ type StatusREST struct {
 
 // NewStatusREST returns the status subresource of a kind, which is read with getter.
 func NewStatusREST(r *REST, getter rest.Getter) *StatusREST {
-	store := *r.Store // the copy shares the storage backend
-	s := statusStrategy{r.strategy}
-	store.UpdateStrategy, store.ResetFieldsStrategy = s, s
+	return StatusOf(r.Store, statusStrategy{r.strategy}, getter)
+}
+
+// StatusOf returns the status subresource of what is in a store. It is written with strategy, and read with getter.
+func StatusOf(whole *genericregistry.Store, strategy rest.UpdateResetFieldsStrategy, getter rest.Getter) *StatusREST {
+	store := *whole // the copy shares the storage backend
+	store.UpdateStrategy, store.ResetFieldsStrategy = strategy, strategy
 	return &StatusREST{&store, getter}
 }
 
@@ -109,7 +113,7 @@ var (
 // New returns an empty object.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
-// Destroy does nothing, because the storage backend is shared with the REST of the kind.
+// Destroy does nothing, because the storage backend is shared with the resource itself.
 func (r *StatusREST) Destroy() {}
 
 // Get returns the whole object.
