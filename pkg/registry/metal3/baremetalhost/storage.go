@@ -5,10 +5,8 @@ package baremetalhost
 import (
 	"context"
 
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -72,7 +70,7 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 
 // REST serves baremetalhosts.
 type REST struct {
-	*genericregistry.Store
+	kind.Live
 	live      Refresher
 	ironicOf  IronicOf
 	passwords PasswordRedacter
@@ -81,7 +79,7 @@ type REST struct {
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
 func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf, passwords PasswordRedacter) *REST {
 	registerMetrics()
-	return &REST{Store: store, live: live, ironicOf: ironicOf, passwords: passwords}
+	return &REST{kind.Live{Store: store, One: live.RefreshHost, All: live.RefreshAll, Seen: countRead}, live, ironicOf, passwords}
 }
 
 var (
@@ -108,52 +106,6 @@ func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 		return nil, getErr
 	}
 	return showSilence(obj.(*metal3.BareMetalHost), err), nil
-}
-
-// List refreshes and returns hosts. A list at a certain earlier resourceVersion is served as
-// recorded.
-func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if kind.IsHistory(options) {
-		return r.Store.List(ctx, options)
-	}
-	countRead(ctx, "list", r.refresh(ctx, options))
-	options, err := kind.AtLatest(ctx, r.Store, options)
-	if err != nil {
-		return nil, err
-	}
-	return store.ListLatest(ctx, r.Store, options)
-}
-
-// Watch refreshes the hosts once. After that, every observation that is recorded in etcd, by any
-// replica, is an event.
-func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if err := kind.RefuseFuture(ctx, r.Store, options); err != nil {
-		return nil, err
-	}
-	countRead(ctx, "watch", r.refresh(ctx, options))
-	return r.Store.Watch(ctx, options)
-}
-
-// refresh refreshes the hosts that a request is about. An error is the reason why they are not
-// live, of which the client has been warned.
-func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) error {
-	var err error
-	if name, single := onlyName(options); single && genericapirequest.NamespaceValue(ctx) != "" {
-		err = r.live.RefreshHost(ctx, genericapirequest.NamespaceValue(ctx), name)
-	} else {
-		err = r.live.RefreshAll(ctx, genericapirequest.NamespaceValue(ctx))
-	}
-	kind.Warn(ctx, err)
-	return err
-}
-
-// onlyName returns the name of the host if the field selector restricts a request to a single one,
-// as that of `kubectl get baremetalhost NAME -w` does.
-func onlyName(options *metainternalversion.ListOptions) (string, bool) {
-	if options == nil || options.FieldSelector == nil {
-		return "", false
-	}
-	return options.FieldSelector.RequiresExactMatch("metadata.name")
 }
 
 // NewStatusREST returns the status subresource of r.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
-	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Refresher brings what is recorded up to date with Ironic. After an error, what is recorded is
@@ -37,26 +36,18 @@ type Refresher interface {
 // REST serves one of the two kinds.
 type REST struct {
 	*kind.REST
-	refreshOne func(ctx context.Context, namespace, name string) error
-	refreshAll func(ctx context.Context, namespace string) error
-	preview    func(ctx context.Context, obj runtime.Object) (string, error)
+	live    kind.Live
+	preview func(ctx context.Context, obj runtime.Object) (string, error)
 }
 
-// NewSettingsREST returns the storage of hostfirmwaresettings. live is used only when something is read: it
-// can be nil for a migration, which reads nothing in this way.
+// NewSettingsREST returns the storage of hostfirmwaresettings.
 func NewSettingsREST(stored *kind.REST, live Refresher) *REST {
-	if live == nil {
-		return &REST{REST: stored}
-	}
-	return &REST{stored, live.RefreshSettings, live.RefreshAllSettings, live.Preview}
+	return &REST{stored, kind.Live{Store: stored.Store, One: live.RefreshSettings, All: live.RefreshAllSettings}, live.Preview}
 }
 
-// NewComponentsREST returns the storage of hostfirmwarecomponents, as NewSettingsREST does.
+// NewComponentsREST returns the storage of hostfirmwarecomponents.
 func NewComponentsREST(stored *kind.REST, live Refresher) *REST {
-	if live == nil {
-		return &REST{REST: stored}
-	}
-	return &REST{stored, live.RefreshComponents, live.RefreshAllComponents, live.Preview}
+	return &REST{stored, kind.Live{Store: stored.Store, One: live.RefreshComponents, All: live.RefreshAllComponents}, live.Preview}
 }
 
 var (
@@ -98,36 +89,16 @@ func (r *REST) addPreviewWarning(ctx context.Context, obj runtime.Object) {
 // Get refreshes and returns an object, as it is in etcd then, even if the client would accept an
 // older resourceVersion.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	kind.Warn(ctx, r.refreshOne(ctx, genericapirequest.NamespaceValue(ctx), name))
+	kind.Warn(ctx, r.live.One(ctx, genericapirequest.NamespaceValue(ctx), name))
 	return r.REST.Get(ctx, name, &metav1.GetOptions{})
 }
 
-// List refreshes and returns objects. A list at a certain earlier resourceVersion is served as recorded.
+// List refreshes and returns objects.
 func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if kind.IsHistory(options) {
-		return r.REST.List(ctx, options)
-	}
-	r.refresh(ctx, options)
-	options, err := kind.AtLatest(ctx, r.Store, options)
-	if err != nil {
-		return nil, err
-	}
-	return store.ListLatest(ctx, r.Store, options)
+	return r.live.List(ctx, options)
 }
 
 // Watch refreshes the objects once. After that, whatever is recorded is an event.
 func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	r.refresh(ctx, options)
-	return r.REST.Watch(ctx, options)
-}
-
-func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) {
-	namespace := genericapirequest.NamespaceValue(ctx)
-	if options != nil && options.FieldSelector != nil && namespace != "" {
-		if name, only := options.FieldSelector.RequiresExactMatch("metadata.name"); only {
-			kind.Warn(ctx, r.refreshOne(ctx, namespace, name))
-			return
-		}
-	}
-	kind.Warn(ctx, r.refreshAll(ctx, namespace))
+	return r.live.Watch(ctx, options)
 }
