@@ -50,9 +50,7 @@ type wantedNode struct {
 
 // requirements derives from a host what Ironic has to know of it.
 type requirements struct {
-	ironic interface {
-		Features(ctx context.Context) (ironic.Features, error)
-	}
+	ironic   Ironic
 	secrets  *secrets.Secrets
 	images   HostImages
 	settings Settings
