@@ -18,6 +18,12 @@ type Object interface {
 	metav1.Object
 }
 
+// Getter reads recorded objects of a kind.
+type Getter[T Object] interface {
+	// Get returns the latest version of an object, or a NotFound error.
+	Get(ctx context.Context, namespace, name string) (T, error)
+}
+
 // Objects has the recorded objects of a kind, for a controller of this server. It bypasses
 // the API, whose admission and authorization are meant for clients; the strategies of the kind
 // apply.

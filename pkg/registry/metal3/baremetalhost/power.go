@@ -18,23 +18,17 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// DataImageGetter reads DataImages.
-type DataImageGetter interface {
-	// Get returns the DataImage of the host with the same name, or a NotFound error.
-	Get(ctx context.Context, namespace, name string) (*metal3.DataImage, error)
-}
-
-// power is the action of baremetalhosts/power.
+// power is the action of baremetalhosts/power. The DataImage and the HostUpdatePolicy of a host have its name.
 type power struct {
 	hosts    HostChangers
-	images   DataImageGetter
-	policies UpdatePolicyGetter
+	images   store.Getter[*metal3.DataImage]
+	policies store.Getter[*metal3.HostUpdatePolicy]
 	cuts     PowerCuts
 }
 
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
-func NewPowerREST(sources Sources, hosts HostChangers, images DataImageGetter, policies UpdatePolicyGetter, cuts PowerCuts) rest.Storage {
+func NewPowerREST(sources Sources, hosts HostChangers, images store.Getter[*metal3.DataImage], policies store.Getter[*metal3.HostUpdatePolicy], cuts PowerCuts) rest.Storage {
 	p := &power{hosts, images, policies, cuts}
 	kind := requestKind[*metal3.HostPower]{
 		kind:        "HostPower",

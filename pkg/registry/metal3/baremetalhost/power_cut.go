@@ -12,12 +12,13 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // PowerCuts records hard power-offs in etcd. The leader sees that a host is to be off as soon as spec.online is written,
 // and would ask its operating system to shut down if it did not know that the power is to be cut.
 type PowerCuts struct {
-	Hosts    HostGetter
+	Hosts    store.Getter[*metal3.BareMetalHost]
 	Recorder HostRecorder
 }
 

@@ -13,12 +13,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// UpdatePolicyGetter reads HostUpdatePolicies.
-type UpdatePolicyGetter interface {
-	// Get returns the policy of the host with the same name, or a NotFound error.
-	Get(ctx context.Context, namespace, name string) (*metal3.HostUpdatePolicy, error)
-}
-
 // isServicedAtReboot reports whether settings of the host, which runs something, may be changed when it
 // is switched on. The controller does that then. It does nothing for a paused host.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {

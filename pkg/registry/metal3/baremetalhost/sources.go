@@ -19,11 +19,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// HostGetter reads hosts as they are recorded.
-type HostGetter interface {
-	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
-}
-
 // HostChanger changes the spec and metadata of recorded hosts.
 type HostChanger interface {
 	// Change calls change with the latest version of the host, stores the result, and returns
@@ -58,7 +53,7 @@ type EventRecorder interface {
 
 // Sources is where actions read hosts and their nodes from.
 type Sources struct {
-	Hosts     HostGetter
+	Hosts     store.Getter[*metal3.BareMetalHost]
 	Ironic    IronicOf
 	Prover    NodeProver
 	Refresher HostRefresher
