@@ -2,6 +2,8 @@
 
 package ironic
 
+import "encoding/json"
+
 // NodeCreate is a node to be made. UUID and Name are chosen by the caller, so
 // that a repeated request is refused as a duplicate.
 type NodeCreate struct {
@@ -46,6 +48,13 @@ type Patch struct {
 	Op    PatchOp
 	Path  string
 	Value any // null is sent for nil, except with PatchRemove
+}
+
+// SameJSON compares two values as JSON, which has one kind of numbers only.
+func SameJSON(a, b any) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
 }
 
 // ProvisionOptions is what goes with some provision verbs.

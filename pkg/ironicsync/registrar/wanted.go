@@ -4,7 +4,6 @@ package registrar
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,16 +153,10 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	switch {
 	case w.networkData == nil && len(current.NetworkData) > 0 && isMadeFor(host, current):
 		set("/network_data", map[string]any{})
-	case w.networkData != nil && !sameJSON(current.NetworkData, w.networkData):
+	case w.networkData != nil && !ironic.SameJSON(current.NetworkData, w.networkData):
 		set("/network_data", w.networkData)
 	}
 	return patches
-}
-
-func sameJSON(a, b any) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
 }
 
 // ironicDefaults is what Ironic takes for parts of driver_info that are missing. They are no reason for a PATCH: the Bare Metal

@@ -3,7 +3,6 @@
 package hostnetwork
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -133,22 +132,15 @@ const switchportKey = "switchport"
 // cannot configure a switch port that it does not know.
 func patchesOf(present *ironic.SwitchPort, wanted port) []ironic.Patch {
 	var patches []ironic.Patch
-	if wanted.link != nil && !isSame(present.Link, wanted.link) {
+	if wanted.link != nil && !ironic.SameJSON(present.Link, wanted.link) {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/local_link_connection", Value: wanted.link})
 	}
 	switch has := present.Extra[switchportKey]; {
 	case wanted.kept:
 	case wanted.switchport == nil && has != nil:
 		patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/extra/" + switchportKey})
-	case wanted.switchport != nil && !isSame(has, wanted.switchport):
+	case wanted.switchport != nil && !ironic.SameJSON(has, wanted.switchport):
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/extra/" + switchportKey, Value: wanted.switchport})
 	}
 	return patches
-}
-
-// isSame compares two values as JSON, which has one kind of numbers only.
-func isSame(a, b any) bool {
-	x, errA := json.Marshal(a)
-	y, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(x) == string(y)
 }
