@@ -47,15 +47,10 @@ func (c nodeWriter) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName
 	if idOrName == "" {
 		return nil, errEmptyID
 	}
-	steps := make([]map[string]any, 0, len(patches))
+	steps := jsonPatch(patches)
 	var query url.Values
 	var secrets []string
 	for _, p := range patches {
-		step := map[string]any{"op": p.Op, "path": p.Path}
-		if p.Op != ironic.PatchRemove {
-			step["value"] = p.Value
-		}
-		steps = append(steps, step)
 		if p.Path == "/driver" {
 			query = url.Values{"reset_interfaces": {"True"}}
 		}
@@ -71,6 +66,19 @@ func (c nodeWriter) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName
 			return query, steps, nil
 		},
 	})
+}
+
+// jsonPatch returns patches as they are sent.
+func jsonPatch(patches []ironic.Patch) []map[string]any {
+	steps := make([]map[string]any, 0, len(patches))
+	for _, p := range patches {
+		step := map[string]any{"op": p.Op, "path": p.Path}
+		if p.Op != ironic.PatchRemove {
+			step["value"] = p.Value
+		}
+		steps = append(steps, step)
+	}
+	return steps
 }
 
 // secretsOf returns what must not be shown of a step of a patch.

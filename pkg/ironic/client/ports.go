@@ -104,16 +104,8 @@ func (c ports) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, 
 	if uuid == "" {
 		return errEmptyID
 	}
-	steps := make([]map[string]any, 0, len(patches))
-	for _, p := range patches {
-		step := map[string]any{"op": p.Op, "path": p.Path}
-		if p.Op != ironic.PatchRemove {
-			step["value"] = p.Value
-		}
-		steps = append(steps, step)
-	}
 	return c.do(ctx, request{
 		op: "UpdatePort", text: "update port " + uuid, class: writes, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid), fence: fence,
-		build: func(ironic.Features) (url.Values, any, error) { return nil, steps, nil },
+		build: func(ironic.Features) (url.Values, any, error) { return nil, jsonPatch(patches), nil },
 	})
 }
