@@ -8,17 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
@@ -188,23 +185,4 @@ func (c *clusterIdentity) Run(ctx context.Context) {
 		}
 		return err == nil, nil
 	})
-}
-
-// namespaceInformer returns an informer for the Namespaces of the cluster, of which it keeps the names and
-// labels.
-func namespaceInformer(client metadata.Interface) cache.SharedIndexInformer {
-	all := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return all.List(ctx, options)
-		},
-		WatchFuncWithContext: all.Watch,
-	}, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	_ = informer.SetTransform(func(obj any) (any, error) { // fails only after the informer was started
-		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			m.Annotations, m.ManagedFields = nil, nil
-		}
-		return obj, nil
-	})
-	return informer
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
@@ -101,7 +102,7 @@ func (s *claimStores) lead() (stop func()) {
 	}, s.hosts), &metal3api.BareMetalHost{}, 0, cache.Indexers{})
 	controller, err := hostclaim.New(hostclaim.Deps{
 		Claims: countedClaims{s.claims, &s.read}, Policies: metal3.Objects[*metal3api.HostDeployPolicy](s.stores.Kinds), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
-		Secrets: noSecrets{}, Fence: ironic.NoFence, Events: noEvents{}, Clock: clock.RealClock{}, ClaimNamespaces: namespaceInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace)),
+		Secrets: noSecrets{}, Fence: ironic.NoFence, Events: noEvents{}, Clock: clock.RealClock{}, ClaimNamespaces: secrets.MetadataInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace), "namespaces", metav1.NamespaceAll),
 		OnHostChange: func(changed func(old, host *metal3api.BareMetalHost)) (func() bool, error) {
 			handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 				AddFunc: func(obj any) { changed(nil, obj.(*metal3api.BareMetalHost)) },

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -86,7 +87,7 @@ type leaderTerm struct {
 func (t *leaderTerm) addControllers() error {
 	records, namespaces := t.stores.Kinds, t.settings.Namespaces
 	planner := reconcile.NewPlanner()
-	clusterNamespaces := namespaceInformer(t.cluster.metadata) // which the controller of HostClaims runs
+	clusterNamespaces := secrets.MetadataInformer(t.cluster.metadata, "namespaces", metav1.NamespaceAll) // which the controller of HostClaims runs
 	if err := t.secrets.WatchNamespaces(clusterNamespaces); err != nil {
 		return err
 	}

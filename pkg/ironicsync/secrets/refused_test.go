@@ -141,8 +141,8 @@ func TestRefusals(t *testing.T) {
 func watchNamespaces(t *testing.T, s *Secrets, namespace *metav1.PartialObjectMetadata, shown ...*corev1.Secret) {
 	t.Helper()
 	meta := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
-	namespaces := newInformer(meta, metav1.NamespaceAll)
-	s.letGo.namespaces, s.informers = namespaces, map[string]cache.SharedIndexInformer{"metal3": newInformer(meta, "metal3")}
+	namespaces := MetadataInformer(meta, "namespaces", metav1.NamespaceAll)
+	s.letGo.namespaces, s.informers = namespaces, map[string]cache.SharedIndexInformer{"metal3": MetadataInformer(meta, "secrets", "metal3")}
 	if err := namespaces.GetStore().Add(namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestLetGo(t *testing.T) {
 	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
 		t.Errorf("the right was taken away: %v", err)
 	}
-	none := newInformer(metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), metav1.NamespaceAll)
+	none := MetadataInformer(metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), "namespaces", metav1.NamespaceAll)
 	secrets.letGo.namespaces = none
 	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
 		t.Errorf("while nothing is known of namespaces: %v", err)

@@ -98,7 +98,7 @@ func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string
 	}
 	s := &Secrets{client: kube, informers: map[string]cache.SharedIndexInformer{}, claims: keymutex.NewHashed(0), letGo: newLetGo(), contents: map[contentsKey]contents{}, copies: map[string]copied{}}
 	for _, namespace := range namespaces {
-		s.informers[namespace] = newInformer(meta, namespace)
+		s.informers[namespace] = MetadataInformer(meta, "secrets", namespace)
 	}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
@@ -110,9 +110,10 @@ func (s *Secrets) lock(secret string) (unlock func()) {
 	return func() { _ = s.claims.UnlockKey(secret) } // no error of a hashed mutex
 }
 
-// newInformer returns an informer for the metadata of the Secrets in a namespace.
-func newInformer(meta metadata.Interface, namespace string) cache.SharedIndexInformer {
-	all := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+// MetadataInformer returns an informer for the metadata of the objects of a resource of Kubernetes in a namespace; empty is all
+// namespaces. It keeps no annotations: that of kubectl apply contains the whole object.
+func MetadataInformer(meta metadata.Interface, resource, namespace string) cache.SharedIndexInformer {
+	all := meta.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace)
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return all.List(Quiet(ctx), options)
@@ -121,7 +122,6 @@ func newInformer(meta metadata.Interface, namespace string) cache.SharedIndexInf
 			return all.Watch(Quiet(ctx), options)
 		},
 	}, meta), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	// Annotations are dropped because that of kubectl apply contains the whole Secret.
 	_ = informer.SetTransform(func(obj any) (any, error) { // fails only after the informer was started
 		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			m.Annotations, m.ManagedFields = nil, nil
