@@ -202,7 +202,7 @@ func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// WhyUnproven tells the user of a host why nothing may be shown of a node; see live.Refresher, as for the others below.
+// WhyUnproven tells the user of a host why nothing may be shown of a node; see live.Refresher.
 func (f *Fleet) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
 	return f.home.Refresher.WhyUnproven(ctx, host, node)
 }
@@ -210,16 +210,6 @@ func (f *Fleet) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, nod
 // WhyUnconfirmable tells the user of a host why nobody can confirm that the node is the host's.
 func (f *Fleet) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
 	return f.home.Refresher.WhyUnconfirmable(ctx, host, node)
-}
-
-// RedactPassword removes the password of the host's BMC from the texts of its node.
-func (f *Fleet) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	return f.home.Refresher.RedactPassword(ctx, host, node)
-}
-
-// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
-func (f *Fleet) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
-	return f.home.Refresher.Guard(ctx, host)
 }
 
 // WhyNotTaken tells the user of a host why an Ironic cannot take it from the one where it is; see registrar.WhyNotTaken. The error is an

@@ -10,12 +10,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
+
+// Passwords keeps the passwords of BMCs out of what Ironic says of hosts.
+type Passwords struct {
+	secrets corev1.SecretsGetter // may be nil
+}
+
+// NewPasswords returns Passwords that are read from Secrets; nil if the server runs without a cluster.
+func NewPasswords(secrets corev1.SecretsGetter) Passwords { return Passwords{secrets} }
 
 // RedactPassword removes the password of the host's BMC from the texts of its node
 // (last_error, maintenance_reason), wherever a driver has put it. Texts that are recorded
@@ -24,16 +33,16 @@ import (
 //
 // The error is that of reading the Secret, or that no BMC takes its password. After an error, the texts must not be shown to
 // anybody. It is not an error if there is no such Secret.
-func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+func (p Passwords) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	if node == nil {
 		return nil
 	}
 	original := *node
 	node.RedactPassword("") // shortens long texts in the same way as the recorded ones
-	if r.secrets == nil || !hasNewTexts(host, node) {
+	if p.secrets == nil || !hasNewTexts(host, node) {
 		return nil
 	}
-	password, err := r.passwordOf(ctx, host)
+	password, err := p.passwordOf(ctx, host)
 	if err != nil || password == "" {
 		return err
 	}
@@ -45,13 +54,13 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 
 // Guard returns a context for requests to Ironic about a host: what Ironic answers does not have the password of the host's
 // BMC in it, which is read only then. If it cannot be read, the words are withheld.
-func (r *Refresher) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
+func (p Passwords) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
 	return redact.With(ctx, func(ctx context.Context) (redact.Known, error) {
 		known := redact.Known{Written: writtenIn(host)}
-		if r.secrets == nil {
+		if p.secrets == nil {
 			return known, nil
 		}
-		password, err := r.passwordOf(ctx, host)
+		password, err := p.passwordOf(ctx, host)
 		if password != "" {
 			known.Secrets = []string{password}
 		}
@@ -79,12 +88,12 @@ func writtenIn(host *metal3.BareMetalHost) []string {
 }
 
 // passwordOf reads the password of the host's BMC; empty if there is no such Secret. One that is too long to be looked for is an error.
-func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
+func (p Passwords) passwordOf(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
 	name := host.Spec.BMC.CredentialsName
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
 		return "", nil // no Secret can have this name
 	}
-	secret, err := r.secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := p.secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

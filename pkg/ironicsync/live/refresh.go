@@ -89,7 +89,7 @@ type Deps struct {
 	Ironic string
 	Hosts  Hosts
 	Nodes  Nodes
-	// Secrets is where RedactPassword reads passwords; nil if the server runs without a cluster.
+	// Secrets is where Passwords are read; nil if the server runs without a cluster.
 	Secrets corev1.SecretsGetter
 	Clock   clock.WithDelayedExecution
 	// Wait is how long a reader waits for an observation before the recorded status is served.
@@ -112,10 +112,11 @@ type Deps struct {
 // changed (see feed.go). If so many readers of single hosts are waiting that reading all nodes is
 // cheaper, one sweep serves all of them.
 type Refresher struct {
+	Passwords // of what is observed
+
 	ironic          string
 	hosts           Hosts
 	nodes           Nodes
-	secrets         corev1.SecretsGetter // may be nil
 	clock           clock.WithDelayedExecution
 	wait            time.Duration
 	callbackTimeout time.Duration
@@ -150,7 +151,7 @@ type Refresher struct {
 func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	beginMetrics(deps.Ironic)
 	r := &Refresher{
-		ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, secrets: deps.Secrets, clock: deps.Clock,
+		Passwords: NewPasswords(deps.Secrets), ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, clock: deps.Clock,
 		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, cluster: deps.Cluster, ctx: ctx,
 		seen:    map[types.NamespacedName]time.Time{},
 		changes: deps.Changes,
