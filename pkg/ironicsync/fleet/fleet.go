@@ -79,7 +79,8 @@ type Member struct {
 
 // Fleet knows all Ironics.
 type Fleet struct {
-	live.Passwords // of all Ironics
+	live.Passwords // of the hosts in all Ironics
+	live.Prover
 
 	deps      Deps
 	home      *Member
@@ -109,7 +110,10 @@ type state struct {
 
 // New returns a Fleet whose observations are cancelled when ctx ends.
 func New(ctx context.Context, deps Deps) *Fleet {
-	f := &Fleet{Passwords: live.NewPasswords(deps.Live.Secrets), deps: deps, ctx: ctx, changes: live.NewHostChanges(deps.Live.Hosts), dirty: make(chan struct{}, 1)}
+	f := &Fleet{
+		Passwords: live.NewPasswords(deps.Live.Secrets), Prover: live.NewProver(deps.Live.Hosts, deps.Live.Cluster),
+		deps: deps, ctx: ctx, changes: live.NewHostChanges(deps.Live.Hosts), dirty: make(chan struct{}, 1),
+	}
 	f.home = &Member{Client: deps.Home, Refresher: f.newRefresher(ctx, "", deps.Home, deps.Live.Wait), connection: connection{read: deps.Live.Wait}, close: func() {}}
 	f.state.Store(&state{members: map[string]*Member{"": f.home}, changed: make(chan struct{})})
 	f.instances = cache.NewSharedIndexInformer(&cache.ListWatch{

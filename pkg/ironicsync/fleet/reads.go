@@ -202,16 +202,6 @@ func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// WhyUnproven tells the user of a host why nothing may be shown of a node; see live.Refresher.
-func (f *Fleet) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
-	return f.home.Refresher.WhyUnproven(ctx, host, node)
-}
-
-// WhyUnconfirmable tells the user of a host why nobody can confirm that the node is the host's.
-func (f *Fleet) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
-	return f.home.Refresher.WhyUnconfirmable(ctx, host, node)
-}
-
 // WhyNotTaken tells the user of a host why an Ironic cannot take it from the one where it is; see registrar.WhyNotTaken. The error is an
 // *ironic.UnavailableError if there is no such Ironic, or if it cannot be used.
 func (f *Fleet) WhyNotTaken(ctx context.Context, name string, host *metal3.BareMetalHost) (why string, err error) {

@@ -13,31 +13,50 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
+// Prover finds out whose a node is that Ironic has just returned.
+type Prover struct {
+	hosts   Hosts
+	cluster func() string
+}
+
+// NewProver returns a Prover of nodes of the hosts. Cluster is that of Deps.
+func NewProver(hosts Hosts, cluster func() string) Prover {
+	return Prover{hosts, knownCluster(cluster)}
+}
+
+// knownCluster returns a function for the UID of this cluster: that of Deps, which may be nil.
+func knownCluster(cluster func() string) func() string {
+	if cluster == nil {
+		return func() string { return "" }
+	}
+	return cluster
+}
+
 // WhyUnproven tells the user of a host why nothing may be shown of a node that Ironic has just returned, or done with it,
 // on the host's behalf; see lifecycle.WhyUnproven. It is empty if the node is the host's, whatever is recorded.
-func (r *Refresher) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
-	if why := lifecycle.WhyUnproven(host, node, r.cluster()); why != "" {
+func (p Prover) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	if why := lifecycle.WhyUnproven(host, node, p.cluster()); why != "" {
 		return why, nil
 	}
-	return r.whyAnothers(ctx, host, node)
+	return p.whyAnothers(ctx, host, node)
 }
 
 // WhyUnconfirmable tells the user of a host why nobody can confirm that the node is the host's; empty if a person can.
-func (r *Refresher) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+func (p Prover) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
 	if why := lifecycle.WhyUnconfirmable(host, node); why != "" {
 		return why, nil
 	}
-	return r.whyAnothers(ctx, host, node)
+	return p.whyAnothers(ctx, host, node)
 }
 
 // whyAnothers says that another host of this cluster has the node. The hosts are listed only for a node that does not say
 // whose it is, by its name and its marks.
-func (r *Refresher) whyAnothers(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+func (p Prover) whyAnothers(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
 	seen := lifecycle.RecordOf(node)
 	if !lifecycle.MayBeOfAnotherHost(host, seen) {
 		return "", nil
 	}
-	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
+	hosts, err := p.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", fmt.Errorf("finding out whether another host has node %s: %w", node.UUID, err)
 	}

@@ -44,7 +44,7 @@ func TestWhyUnproven(t *testing.T) {
 		"with a BMC that Ironic does not tell":     {node: ironic.Node{Name: named}, unproven: "BMC"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t, 0, enginetest.ReaderWait, func(deps *live.Deps) { deps.Cluster = func() string { return "this" } })
+			b := newBench(t, 0, enginetest.ReaderWait)
 			defer b.Wait()
 			defer b.stop()
 			host := registeredHost(0)
@@ -57,13 +57,14 @@ func TestWhyUnproven(t *testing.T) {
 			}
 			test.node.UUID = host.Status.Provisioning.ID
 			b.hosts.Add(host)
+			prover := live.NewProver(b.hosts, func() string { return "this" })
 			lists := b.hosts.Lists()
 			for what, ask := range map[string]struct {
 				why  func() (string, error)
 				want string
 			}{
-				"unproven":      {func() (string, error) { return b.WhyUnproven(t.Context(), host, &test.node) }, test.unproven},
-				"unconfirmable": {func() (string, error) { return b.WhyUnconfirmable(t.Context(), host, &test.node) }, test.unconfirmable},
+				"unproven":      {func() (string, error) { return prover.WhyUnproven(t.Context(), host, &test.node) }, test.unproven},
+				"unconfirmable": {func() (string, error) { return prover.WhyUnconfirmable(t.Context(), host, &test.node) }, test.unconfirmable},
 			} {
 				why, err := ask.why()
 				if err != nil || (why == "") != (ask.want == "") || !strings.Contains(why, ask.want) {

@@ -152,7 +152,7 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	beginMetrics(deps.Ironic)
 	r := &Refresher{
 		Passwords: NewPasswords(deps.Secrets), ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, clock: deps.Clock,
-		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, cluster: deps.Cluster, ctx: ctx,
+		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, cluster: knownCluster(deps.Cluster), ctx: ctx,
 		seen:    map[types.NamespacedName]time.Time{},
 		changes: deps.Changes,
 		index:   index.New(),
@@ -160,9 +160,6 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	}
 	if deps.Changes != nil {
 		deps.Changes.add(r)
-	}
-	if r.cluster == nil {
-		r.cluster = func() string { return "" }
 	}
 	r.flights = flight.NewGroup(ctx, flight.Config[types.NamespacedName, *metal3.BareMetalHost]{
 		Clock: deps.Clock, ObserveOne: r.observeOne, ObserveAll: r.observeForReaders, ErrorFor: errorFor, AllIsCheaper: r.bulkIsCheaper,
