@@ -45,64 +45,67 @@ type connection struct {
 	request, read time.Duration
 }
 
+// connector finds out how the Ironics of IronicInstances are reached, from what these name in the cluster.
+type connector struct{ deps Deps }
+
 // connectionOf returns how the Ironic of an IronicInstance is reached. If a Secret cannot be read now, what was read of it before goes
 // on to be used.
-func (f *Fleet) connectionOf(ctx context.Context, instance *api.IronicInstance, object *ironicObject, former *Member) (connection, error) {
+func (c connector) connectionOf(ctx context.Context, instance *api.IronicInstance, object *ironicObject, former *Member) (connection, error) {
 	spec := &instance.Spec
-	c := connection{endpoint: spec.Endpoint, cloud: spec.Cloud, ca: spec.CABundle, request: f.deps.Flags.Timeout, read: f.deps.Live.Wait}
+	to := connection{endpoint: spec.Endpoint, cloud: spec.Cloud, ca: spec.CABundle, request: c.deps.Flags.Timeout, read: c.deps.Live.Wait}
 	if spec.RequestTimeout != nil {
-		c.request = spec.RequestTimeout.Duration
+		to.request = spec.RequestTimeout.Duration
 	}
 	if spec.ReadTimeout != nil {
-		c.read = spec.ReadTimeout.Duration
+		to.read = spec.ReadTimeout.Duration
 	}
-	namespace, credentials := f.deps.Namespace, spec.CredentialsName
+	namespace, credentials := c.deps.Namespace, spec.CredentialsName
 	if object != nil {
-		c.endpoint, namespace, credentials = object.endpoint(), object.Namespace, object.Spec.APICredentialsName
+		to.endpoint, namespace, credentials = object.endpoint(), object.Namespace, object.Spec.APICredentialsName
 		if credentials == "" {
-			return c, &Problem{api.IronicNotReadyReason, object.describe() + " does not name the Secret with its credentials yet, which the operator creates"}
+			return to, &Problem{api.IronicNotReadyReason, object.describe() + " does not name the Secret with its credentials yet, which the operator creates"}
 		}
 	}
 	if credentials != "" {
-		secret, err := f.secretOf(ctx, namespace, credentials)
+		secret, err := c.secretOf(ctx, namespace, credentials)
 		switch {
 		case err != nil && (former == nil || apierrors.IsNotFound(err)):
-			return c, f.secretProblem(namespace, credentials, err)
+			return to, c.secretProblem(namespace, credentials, err)
 		case err != nil:
-			c.credentials = former.connection.credentials
+			to.credentials = former.connection.credentials
 		case object != nil && secret.Labels[operatorLabel] != "true":
-			return c, &Problem{api.SecretInvalidReason, fmt.Sprintf("Secret %q in namespace %q, which %s names, lacks the label %s=true, without which the operator does not use it either",
+			return to, &Problem{api.SecretInvalidReason, fmt.Sprintf("Secret %q in namespace %q, which %s names, lacks the label %s=true, without which the operator does not use it either",
 				credentials, namespace, object.describe(), operatorLabel)}
 		default:
-			c.credentials = secret.Data
+			to.credentials = secret.Data
 		}
 	}
 	if object != nil && object.Spec.TLS.CertificateName != "" && len(spec.CABundle) == 0 {
-		secret, err := f.secretOf(ctx, namespace, object.Spec.TLS.CertificateName)
+		secret, err := c.secretOf(ctx, namespace, object.Spec.TLS.CertificateName)
 		switch {
 		case err != nil && (former == nil || apierrors.IsNotFound(err)):
-			return c, f.secretProblem(namespace, object.Spec.TLS.CertificateName, err)
+			return to, c.secretProblem(namespace, object.Spec.TLS.CertificateName, err)
 		case err != nil:
-			c.ca = former.connection.ca
+			to.ca = former.connection.ca
 		default:
-			c.ca = authoritiesIn(secret)
+			to.ca = authoritiesIn(secret)
 		}
 	}
-	return c, nil
+	return to, nil
 }
 
-func (f *Fleet) secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	if f.deps.Secret == nil {
+func (c connector) secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	if c.deps.Secret == nil {
 		return nil, errNoCluster
 	}
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	return f.deps.Secret(ctx, namespace, name)
+	return c.deps.Secret(ctx, namespace, name)
 }
 
-func (f *Fleet) secretProblem(namespace, name string, err error) *Problem {
+func (c connector) secretProblem(namespace, name string, err error) *Problem {
 	where := "the namespace of the server"
-	if namespace != f.deps.Namespace {
+	if namespace != c.deps.Namespace {
 		where = fmt.Sprintf("namespace %q", namespace)
 	}
 	return &Problem{api.SecretNotFoundReason, fmt.Sprintf("Secret %q in %s cannot be read: %v", name, where, err)}

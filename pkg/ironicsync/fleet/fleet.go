@@ -83,6 +83,7 @@ type Fleet struct {
 	live.Prover
 
 	deps      Deps
+	connector connector
 	home      *Member
 	ctx       context.Context // ends with the server; observations outlive the request that started them
 	instances cache.SharedIndexInformer
@@ -112,7 +113,7 @@ type state struct {
 func New(ctx context.Context, deps Deps) *Fleet {
 	f := &Fleet{
 		Passwords: live.NewPasswords(deps.Live.Secrets), Prover: live.NewProver(deps.Live.Hosts, deps.Live.Cluster),
-		deps: deps, ctx: ctx, changes: live.NewHostChanges(deps.Live.Hosts), dirty: make(chan struct{}, 1),
+		deps: deps, connector: connector{deps}, ctx: ctx, changes: live.NewHostChanges(deps.Live.Hosts), dirty: make(chan struct{}, 1),
 	}
 	f.home = &Member{Client: deps.Home, Refresher: f.newRefresher(ctx, "", deps.Home, deps.Live.Wait), connection: connection{read: deps.Live.Wait}, close: func() {}}
 	f.state.Store(&state{members: map[string]*Member{"": f.home}, changed: make(chan struct{})})
@@ -196,7 +197,7 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 	objects, members, failed := make([]*ironicObject, len(all)), make([]*Member, len(all)), make([]error, len(all))
 	var reading sync.WaitGroup // of Ironic objects and Secrets, for which a cluster that hangs takes its time
 	for i, instance := range all {
-		reading.Go(func() { objects[i], failed[i] = f.objectOf(ctx, instance, before.objects[instance.Name]) })
+		reading.Go(func() { objects[i], failed[i] = f.connector.objectOf(ctx, instance, before.objects[instance.Name]) })
 	}
 	reading.Wait()
 	endpoints := make([]string, len(all))
@@ -282,7 +283,7 @@ func (f *Fleet) twins(all []*api.IronicInstance, endpoints []string) map[string]
 
 // member returns the Member of an IronicInstance: the former one if nothing has changed.
 func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object *ironicObject, former *Member) (*Member, error) {
-	wanted, err := f.connectionOf(ctx, instance, object, former)
+	wanted, err := f.connector.connectionOf(ctx, instance, object, former)
 	if err != nil {
 		return nil, err
 	}

@@ -45,16 +45,16 @@ type ironicObject struct {
 
 // objectOf returns the Ironic object that an IronicInstance names, or nil if it names none. If it cannot be read now, it is as it was
 // read before.
-func (f *Fleet) objectOf(ctx context.Context, instance *api.IronicInstance, former *ironicObject) (*ironicObject, error) {
+func (c connector) objectOf(ctx context.Context, instance *api.IronicInstance, former *ironicObject) (*ironicObject, error) {
 	ref := instance.Spec.IronicRef
 	if ref == nil {
 		return nil, nil
 	}
-	namespace := cmp.Or(ref.Namespace, f.deps.Namespace)
+	namespace := cmp.Or(ref.Namespace, c.deps.Namespace)
 	if former != nil && (former.Namespace != namespace || former.Name != ref.Name) {
 		former = nil
 	}
-	object, err := f.readObject(ctx, namespace, ref.Name)
+	object, err := c.readObject(ctx, namespace, ref.Name)
 	switch {
 	case err != nil && former != nil && !apierrors.IsNotFound(err):
 		return former, nil
@@ -66,13 +66,13 @@ func (f *Fleet) objectOf(ctx context.Context, instance *api.IronicInstance, form
 	return object, nil
 }
 
-func (f *Fleet) readObject(ctx context.Context, namespace, name string) (*ironicObject, error) {
-	if f.deps.IronicObject == nil {
+func (c connector) readObject(ctx context.Context, namespace, name string) (*ironicObject, error) {
+	if c.deps.IronicObject == nil {
 		return nil, errNoCluster
 	}
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	u, err := f.deps.IronicObject(ctx, namespace, name)
+	u, err := c.deps.IronicObject(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}
