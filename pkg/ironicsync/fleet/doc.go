@@ -3,7 +3,8 @@
 // Package fleet knows the Ironics behind this server: that of the server's flags, which has no name, and those of
 // the IronicInstances. Whoever asks Ironic about a host asks it for the host's own.
 //
-//	fleet.go      which Ironics there are, and how they are reached
+//	fleet.go      follows the IronicInstances
+//	known.go      which Ironics there are: all that others ask
 //	connect.go    the client for an IronicInstance
 //	object.go     Ironic objects of the Ironic Standalone Operator, which an IronicInstance can name
 //	selection.go  in which Ironic a host is to be registered

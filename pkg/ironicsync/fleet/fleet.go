@@ -6,19 +6,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -79,6 +75,7 @@ type Member struct {
 
 // Fleet knows all Ironics.
 type Fleet struct {
+	known          // which Ironics there are
 	live.Passwords // of the hosts in all Ironics
 	live.Prover
 
@@ -90,23 +87,6 @@ type Fleet struct {
 	changes   *live.HostChanges
 	dirty     chan struct{}
 	closing   sync.WaitGroup // clients and Refreshers of former Members
-	state     atomic.Pointer[state]
-}
-
-// state is what a Fleet knows at a time.
-type state struct {
-	// synced is set when all IronicInstances have been read once.
-	synced bool
-	// members are those that can be used, by name.
-	members map[string]*Member
-	// problems are why the others cannot.
-	problems map[string]*Problem
-	// objects are the Ironic objects of those that have one, as they were last read.
-	objects map[string]*ironicObject
-	// selections are in the order of the names.
-	selections []selection
-	// changed is closed when there is a later state.
-	changed chan struct{}
 }
 
 // New returns a Fleet whose observations are cancelled when ctx ends.
@@ -305,115 +285,4 @@ func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object
 		Name: instance.Name, Client: ironicClient, Refresher: f.newRefresher(memberCtx, instance.Name, ironicClient, wanted.read), Spec: spec,
 		connection: wanted, close: func() { cancel(); ironicClient.Close() },
 	}, nil
-}
-
-// HasSynced reports whether all IronicInstances have been read.
-func (f *Fleet) HasSynced() bool { return f.state.Load().synced }
-
-// Members returns the Ironics that can be used, ordered by name, that of the server's flags first. The channel is closed when they,
-// or the hosts that are their own, have changed.
-func (f *Fleet) Members() (members []*Member, changed <-chan struct{}) {
-	s := f.state.Load()
-	for _, m := range s.members {
-		members = append(members, m)
-	}
-	slices.SortFunc(members, func(a, b *Member) int { return cmp.Compare(a.Name, b.Name) })
-	return members, s.changed
-}
-
-// SelectsByNamespace reports whether an IronicInstance selects its hosts by the labels of their namespaces.
-func (f *Fleet) SelectsByNamespace() bool {
-	return slices.ContainsFunc(f.state.Load().selections, func(s selection) bool { return s.namespaces != nil && !s.namespaces.Empty() })
-}
-
-// ClientOf returns the client of the Ironic that has the node of a host. The error is an *ironic.UnavailableError.
-func (f *Fleet) ClientOf(host *metal3.BareMetalHost) (*client.Client, error) {
-	return f.ClientOfInstance(host.Status.Record.Ironic)
-}
-
-// ClientOfInstance returns the client of the Ironic of an IronicInstance; empty is the Ironic of the server's flags. The error is an
-// *ironic.UnavailableError.
-func (f *Fleet) ClientOfInstance(name string) (*client.Client, error) {
-	m, err := f.named(name)
-	if err != nil {
-		return nil, err
-	}
-	return m.Client, nil
-}
-
-// Known returns the names of all Ironics, with those that cannot be used.
-func (f *Fleet) Known() []string {
-	s := f.state.Load()
-	return slices.AppendSeq(slices.Collect(maps.Keys(s.members)), maps.Keys(s.problems))
-}
-
-// Unusable returns the names of the IronicInstances that cannot be used.
-func (f *Fleet) Unusable() []string { return slices.Sorted(maps.Keys(f.state.Load().problems)) }
-
-func (f *Fleet) named(name string) (*Member, error) {
-	s := f.state.Load()
-	if m := s.members[name]; m != nil {
-		return m, nil
-	}
-	return nil, &ironic.UnavailableError{Op: "find the host's Ironic", Reason: s.describe(name)}
-}
-
-// describe says why there is no Member with a name.
-func (s *state) describe(name string) string {
-	switch {
-	case !s.synced:
-		return "the IronicInstances have not been read yet"
-	case s.problems[name] != nil:
-		return describeUnusable(name)
-	}
-	return fmt.Sprintf("IronicInstance %q does not exist", name)
-}
-
-// Instance returns the Member with a name, or the Problem why there is none, for administrators.
-func (f *Fleet) Instance(name string) (*Member, error) {
-	s := f.state.Load()
-	if m := s.members[name]; m != nil {
-		return m, nil
-	}
-	if problem := s.problems[name]; problem != nil {
-		return nil, problem
-	}
-	return nil, errors.New("the server has not read it yet")
-}
-
-// OwnerOf returns the name of the Ironic whose own a host is: the one that has its node, or, if it has none, the one that selects
-// it. The labels of the host's namespace are nil if they are not known. If the host is no Ironic's, or that is not certain, problem
-// tells its user why, and the name is empty.
-func (f *Fleet) OwnerOf(host *metal3.BareMetalHost, namespace labels.Set) (name, problem string) {
-	s := f.state.Load()
-	switch {
-	case hasNode(host) && s.members[host.Status.Record.Ironic] != nil:
-		return host.Status.Record.Ironic, ""
-	case hasNode(host):
-		return "", s.describe(host.Status.Record.Ironic)
-	case !s.synced:
-		return "", s.describe("")
-	}
-	return choose(s.selections, host, namespace)
-}
-
-// sameAs reports whether a later state has nothing new.
-func (s *state) sameAs(later *state) bool {
-	same := func(a, b selection) bool {
-		return a.name == b.name && a.unusable == b.unusable && equality.Semantic.DeepEqual(a.spec, b.spec)
-	}
-	if len(s.members) != len(later.members) || !slices.EqualFunc(s.selections, later.selections, same) {
-		return false
-	}
-	for name, m := range s.members {
-		if later.members[name] != m {
-			return false
-		}
-	}
-	for name, problem := range later.problems {
-		if s.problems[name] == nil || *s.problems[name] != *problem {
-			return false
-		}
-	}
-	return maps.EqualFunc(s.objects, later.objects, func(a, b *ironicObject) bool { return equality.Semantic.DeepEqual(a, b) })
 }

@@ -117,23 +117,3 @@ func authoritiesIn(secret *corev1.Secret) []byte {
 	}
 	return secret.Data[corev1.TLSCertKey]
 }
-
-// Described is what is known of how an Ironic is reached.
-type Described struct {
-	// Endpoint is the URL of Ironic; empty if the service catalog has it, or if it is not known.
-	Endpoint string
-	// IronicReady is the condition IronicReady; nil without an Ironic object, or if that was never read.
-	IronicReady *metav1.Condition
-}
-
-// Describe returns what is known of how the Ironic of an IronicInstance is reached.
-func (f *Fleet) Describe(name string) Described {
-	s := f.state.Load()
-	var d Described
-	if object := s.objects[name]; object != nil {
-		d = Described{object.endpoint(), object.readiness()}
-	} else if m := s.members[name]; m != nil {
-		d.Endpoint = m.connection.endpoint
-	}
-	return d
-}
