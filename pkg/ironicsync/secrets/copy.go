@@ -24,9 +24,6 @@ type copied struct {
 	version string
 }
 
-// Watched reports whether the watch has shown a Secret.
-func (s *Secrets) Watched(namespace, name string) bool { return s.watched(namespace, name) != "" }
-
 // Copy makes a copy of a Secret in another namespace, with these labels and this owner, or brings it
 // up to date. It returns a NotFound error if there is no such Secret, and an AlreadyExists error if
 // there is a Secret in the place of the copy that does not have the labels. No request is sent if

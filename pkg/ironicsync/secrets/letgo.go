@@ -4,7 +4,6 @@ package secrets
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +11,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // A server that manages certain namespaces has its rights to Secrets from a RoleBinding in each of them. The namespace
@@ -89,12 +86,6 @@ func (s *Secrets) letGoIfDue(namespace, name string) {
 	if s.isLettingGo(namespace) && s.isHeld(namespace, name) {
 		s.letGo.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 	}
-}
-
-// isHeld reports whether a Secret has the finalizer, according to the watch.
-func (s *Secrets) isHeld(namespace, name string) bool {
-	m := s.metadataOf(namespace, name)
-	return m != nil && slices.Contains(m.Finalizers, metal3.SecretFinalizer)
 }
 
 // runLetGo works until the queue is shut down.
