@@ -73,7 +73,7 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	if err != nil {
 		return Credentials{}, err
 	}
-	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true), Leaving: !secret.DeletionTimestamp.IsZero()}
+	c := Credentials{Version: secret.ResourceVersion, Since: s.memory.note(secret, read, true), Leaving: !secret.DeletionTimestamp.IsZero()}
 	if c.Username, c.Password, err = CredentialsIn(secret); err != nil {
 		return Credentials{Version: c.Version}, err
 	}
@@ -101,7 +101,7 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error
 	if err != nil {
 		return Data{}, err
 	}
-	return Data{Type: secret.Type, Data: secret.Data, Since: s.note(secret, read, false)}, nil
+	return Data{Type: secret.Type, Data: secret.Data, Since: s.memory.note(secret, read, false)}, nil
 }
 
 // Release ends the claim of host on a Secret. It is not an error if the Secret does not exist, or if

@@ -18,12 +18,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// copied says of which version of which Secret a copy was made.
-type copied struct {
-	from    types.NamespacedName
-	version string
-}
-
 // Copy makes a copy of a Secret in another namespace, with these labels and this owner, or brings it
 // up to date. It returns a NotFound error if there is no such Secret, and an AlreadyExists error if
 // there is a Secret in the place of the copy that does not have the labels. No request is sent if
@@ -34,9 +28,7 @@ func (s *Secrets) Copy(ctx context.Context, from, to types.NamespacedName, label
 	}
 	defer s.lock(to.String())()
 	version := s.watched(from.Namespace, from.Name)
-	s.mu.Lock()
-	known, isKnown := s.copies[to.String()]
-	s.mu.Unlock()
+	known, isKnown := s.memory.copyOf(to.String())
 	if isKnown && known.from == from && version != "" && !lifecycle.IsNewerVersion(version, known.version) && s.Watched(to.Namespace, to.Name) {
 		return nil
 	}
@@ -50,9 +42,7 @@ func (s *Secrets) Copy(ctx context.Context, from, to types.NamespacedName, label
 	}); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.copies[to.String()] = copied{from, source.ResourceVersion}
+	s.memory.noteCopy(to.String(), copied{from, source.ResourceVersion})
 	return nil
 }
 
@@ -94,9 +84,7 @@ func (s *Secrets) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 // DeleteCopy deletes a Secret if it exists and has the labels.
 func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, labels map[string]string) error {
 	defer s.lock(copy.String())()
-	s.mu.Lock()
-	delete(s.copies, copy.String())
-	s.mu.Unlock()
+	s.memory.forgetCopy(copy.String())
 	existing, err := s.get(ctx, copy.Namespace, copy.Name)
 	if apierrors.IsNotFound(err) || LacksRight(err) && (s.isLettingGo(copy.Namespace) || s.isGone(copy.Namespace)) { // it goes with the namespace
 		return nil
