@@ -4,17 +4,13 @@ package secrets
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -104,6 +100,37 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error
 	return Data{Type: secret.Type, Data: secret.Data, Since: s.memory.note(secret, read, false)}, nil
 }
 
+// Own reads a Secret. If it has the credentials that isCredentials looks for, it gets the label of
+// the Secrets of hosts and an owner, with which it is deleted. Other Secrets are not changed:
+// whoever may create the owner could otherwise have any Secret deleted. The owner is left out where
+// the cluster does not admit it, see Claim.
+func (s *Secrets) Own(ctx context.Context, namespace, name string, owner metav1.OwnerReference, isCredentials func(*corev1.Secret) bool) (map[string][]byte, error) {
+	defer s.lock(namespace + "/" + name)()
+	var data map[string][]byte
+	ownWith := func(own bool) error {
+		_, err := s.modify(ctx, namespace, name, func(secret *corev1.Secret) bool {
+			data = secret.Data
+			if !isCredentials(secret) || !secret.DeletionTimestamp.IsZero() {
+				return false
+			}
+			changed := label(secret)
+			if own && !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+				secret.OwnerReferences = append(secret.OwnerReferences, owner)
+				changed = true
+			}
+			return changed
+		})
+		return err
+	}
+	err := ownWith(true)
+	if IsRefusal(err) && !LacksRight(err) {
+		klog.FromContext(ctx).V(1).Info("The cluster does not admit the owner of a Secret", "secret", namespace+"/"+name,
+			"owner", owner.Kind+" "+owner.Name, "err", err)
+		err = ownWith(false)
+	}
+	return data, err
+}
+
 // Release ends the claim of host on a Secret. It is not an error if the Secret does not exist, or if
 // the namespace is being deleted and has taken the right to its Secrets along: see letgo.go.
 func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name string) error {
@@ -128,64 +155,6 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 		return s.removeFinalizer(ctx, host.Namespace, name)
 	}
 	return err
-}
-
-// removeFinalizer has a Secret go as soon as it is deleted.
-func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) error {
-	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
-		return metal3.RemoveFinalizer(sec, metal3.SecretFinalizer)
-	})
-	return ignoreNotFound(err)
-}
-
-// modify reads a Secret and calls change with it. If change returns true, the metadata is
-// written; on a conflict, modify starts again. After a write, the Secret that was passed to
-// change has the new resourceVersion; the one that it was read with is returned.
-func (s *Secrets) modify(ctx context.Context, namespace, name string, change func(*corev1.Secret) bool) (read string, err error) {
-	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		// No Secret can have this name, and as part of a URL it could address something else.
-		return "", apierrors.NewNotFound(corev1.Resource("secrets"), name)
-	}
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret, err := s.get(ctx, namespace, name)
-		if err != nil {
-			return err
-		}
-		read = secret.ResourceVersion
-		if !change(secret) {
-			return nil
-		}
-		patch, err := metadataPatch(secret)
-		if err != nil {
-			return err
-		}
-		written, err := s.client.CoreV1().Secrets(namespace).Patch(Quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			return explain(namespace, name, err)
-		}
-		secret.ResourceVersion = written.ResourceVersion
-		return nil
-	})
-	return read, err
-}
-
-// get reads a Secret. If kube-apiserver refuses that, the error says in words what would help.
-func (s *Secrets) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	secret, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
-	return secret, explain(namespace, name, err)
-}
-
-// metadataPatch returns a merge patch with the parts of the metadata that this package changes.
-// It has the resourceVersion, so kube-apiserver refuses it if the Secret has been written since
-// it was read. It is used instead of an update, which would contain the Secret's data: at level
-// Request, the audit log of kube-apiserver has the bodies of all writes.
-func metadataPatch(secret *corev1.Secret) ([]byte, error) {
-	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": secret.ResourceVersion,
-		"labels":          secret.Labels,
-		"finalizers":      secret.Finalizers,
-		"ownerReferences": secret.OwnerReferences,
-	}})
 }
 
 // label sets the label by which Secrets of hosts are found.

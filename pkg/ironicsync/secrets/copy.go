@@ -56,8 +56,8 @@ func typeOfCopy(source corev1.SecretType) corev1.SecretType {
 	return corev1.SecretTypeOpaque
 }
 
-func (s *Secrets) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
-	secrets := s.client.CoreV1().Secrets(wanted.Namespace)
+func (a *access) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
+	secrets := a.client.CoreV1().Secrets(wanted.Namespace)
 	existing, err := secrets.Get(Quiet(ctx), wanted.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -66,13 +66,13 @@ func (s *Secrets) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 	case !hasLabels(existing, wanted.Labels):
 		return apierrors.NewAlreadyExists(corev1.Resource("secrets"), wanted.Name)
 	case existing.Type != wanted.Type: // which cannot be changed
-		if err := s.deleteSecret(ctx, existing); err != nil {
+		if err := a.deleteSecret(ctx, existing); err != nil {
 			return err
 		}
 	case maps.EqualFunc(existing.Data, wanted.Data, bytes.Equal):
 		return nil
 	default:
-		return s.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data)
+		return a.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data)
 	}
 	_, err = secrets.Create(Quiet(ctx), wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -93,10 +93,6 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 		return err
 	}
 	return s.deleteSecret(ctx, existing)
-}
-
-func (s *Secrets) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
-	return ignoreNotFound(s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
 }
 
 func hasLabels(secret *corev1.Secret, wanted map[string]string) bool {

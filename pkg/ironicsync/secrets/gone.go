@@ -46,12 +46,12 @@ func ReleaseGone(ctx context.Context, client kubernetes.Interface, meta metadata
 }
 
 // releaseGone ends the claims on a Secret of hosts and switches that do not exist.
-func (s *Secrets) releaseGone(ctx context.Context, found *metav1.PartialObjectMetadata, exists func(types.UID) bool) (changed bool, err error) {
+func (a *access) releaseGone(ctx context.Context, found *metav1.PartialObjectMetadata, exists func(types.UID) bool) (changed bool, err error) {
 	isGone := func(o metav1.OwnerReference) bool { return (isHost(o) || isSwitch(o)) && !exists(o.UID) }
 	if !slices.ContainsFunc(found.OwnerReferences, isGone) {
 		return false, nil
 	}
-	_, err = s.modify(ctx, found.Namespace, found.Name, func(secret *corev1.Secret) bool {
+	_, err = a.modify(ctx, found.Namespace, found.Name, func(secret *corev1.Secret) bool {
 		if !secret.DeletionTimestamp.IsZero() {
 			return false // only the finalizer keeps it by now, for the host that is to be created again
 		}

@@ -40,9 +40,8 @@ func (e *IncompleteError) Error() string { return e.message }
 // credentials. It watches metadata only: the contents of a Secret are read when they are needed,
 // and only digests of them are kept.
 type Secrets struct {
+	*access
 	*watcher
-	client kubernetes.Interface
-	claims keymutex.KeyMutex // by Secret: serialises the claims of hosts that share one
 	memory *memory
 	letGo  letGo
 }
@@ -51,13 +50,7 @@ type Secrets struct {
 // watched, or those in all namespaces if none is given.
 func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
 	w := newWatcher(meta, namespaces)
-	return &Secrets{watcher: w, client: kube, claims: keymutex.NewHashed(0), memory: newMemory(w), letGo: newLetGo()}
-}
-
-// lock keeps the rest of this process from writing a Secret, given as namespace/name, until unlock is called.
-func (s *Secrets) lock(secret string) (unlock func()) {
-	s.claims.LockKey(secret)
-	return func() { _ = s.claims.UnlockKey(secret) } // no error of a hashed mutex
+	return &Secrets{access: &access{kube, keymutex.NewHashed(0)}, watcher: w, memory: newMemory(w), letGo: newLetGo()}
 }
 
 // Run watches Secrets until ctx ends.
@@ -195,12 +188,4 @@ func (s *Secrets) Notify(changed func(namespace, name string)) error {
 		}
 	}
 	return nil
-}
-
-// ignoreNotFound returns nil if err says that an object does not exist, and err otherwise.
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

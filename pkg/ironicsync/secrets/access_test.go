@@ -19,7 +19,7 @@ func TestReplaceData(t *testing.T) {
 		Data:       map[string][]byte{"old": []byte("1"), "kept": []byte("2")},
 	}
 	client := fake.NewClientset(stored)
-	s := &Secrets{client: client}
+	s := &access{client: client}
 	want := map[string][]byte{"kept": []byte("3"), "new": []byte("4")}
 	for range 2 {
 		if err := s.ReplaceData(t.Context(), "metal3", "configs", want); err != nil {
