@@ -146,7 +146,7 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
-	case LacksRight(err) && (s.isLettingGo(host.Namespace) || s.isGone(host.Namespace)):
+	case LacksRight(err) && (s.letGo.isGoing(host.Namespace) || s.letGo.isGone(host.Namespace)):
 		klog.FromContext(ctx).Error(err, "The host goes although its Secret cannot be released: the namespace is being deleted, and the right to its Secrets has gone first", "secret", host.Namespace+"/"+name)
 		return nil
 	case IsRefusal(err) && !LacksRight(err):
@@ -173,7 +173,7 @@ func label(secret *corev1.Secret) (changed bool) {
 func (s *Secrets) claim(secret *corev1.Secret, host *metal3.BareMetalHost, own bool) (changed bool) {
 	changed = label(secret)
 	// Do not delay a deletion of the Secret, the host or the namespace that is under way already.
-	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() || s.isLettingGo(secret.Namespace) {
+	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() || s.letGo.isGoing(secret.Namespace) {
 		return changed
 	}
 	if metal3.AddFinalizer(secret, metal3.SecretFinalizer) {

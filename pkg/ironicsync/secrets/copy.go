@@ -86,7 +86,7 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 	defer s.lock(copy.String())()
 	s.memory.forgetCopy(copy.String())
 	existing, err := s.get(ctx, copy.Namespace, copy.Name)
-	if apierrors.IsNotFound(err) || LacksRight(err) && (s.isLettingGo(copy.Namespace) || s.isGone(copy.Namespace)) { // it goes with the namespace
+	if apierrors.IsNotFound(err) || LacksRight(err) && (s.letGo.isGoing(copy.Namespace) || s.letGo.isGone(copy.Namespace)) { // it goes with the namespace
 		return nil
 	}
 	if err != nil || !hasLabels(existing, labels) {

@@ -23,6 +23,8 @@ import (
 
 // letGo has the Secrets that are let go because of their namespaces.
 type letGo struct {
+	*access
+	*watcher
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// namespaces is nil if no right depends on a namespace.
 	namespaces cache.SharedIndexInformer
@@ -31,9 +33,9 @@ type letGo struct {
 // Secrets that cannot be let go are tried again after a time between these.
 const letGoDelay, letGoMaxDelay = 200 * time.Millisecond, 30 * time.Second
 
-func newLetGo() letGo {
+func newLetGo(a *access, w *watcher) *letGo {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](letGoDelay, letGoMaxDelay)
-	return letGo{queue: workqueue.NewTypedRateLimitingQueue(limiter)}
+	return &letGo{access: a, watcher: w, queue: workqueue.NewTypedRateLimitingQueue(limiter)}
 }
 
 // WatchNamespaces has Secrets be let go when their namespaces are deleted, if the rights to them may go with the namespaces:
@@ -45,75 +47,75 @@ func (s *Secrets) WatchNamespaces(informer cache.SharedIndexInformer) error {
 	s.letGo.namespaces = informer
 	changed := func(obj any) {
 		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			s.letGoAllIn(m.Name)
+			s.letGo.allIn(m.Name)
 		}
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }}); err != nil {
 		return err
 	}
-	return s.Notify(s.letGoIfDue)
+	return s.Notify(s.letGo.ifDue)
 }
 
-// isLettingGo reports whether a namespace is being deleted, and with it the rights to its Secrets.
-func (s *Secrets) isLettingGo(namespace string) bool {
-	if s.letGo.namespaces == nil {
+// isGoing reports whether a namespace is being deleted, and with it the rights to its Secrets.
+func (l *letGo) isGoing(namespace string) bool {
+	if l.namespaces == nil {
 		return false
 	}
-	obj, exists, err := s.letGo.namespaces.GetStore().GetByKey(namespace)
+	obj, exists, err := l.namespaces.GetStore().GetByKey(namespace)
 	return err == nil && exists && !obj.(*metav1.PartialObjectMetadata).DeletionTimestamp.IsZero()
 }
 
 // isGone reports whether a namespace, and with it the rights to its Secrets, is not there any more.
-func (s *Secrets) isGone(namespace string) bool {
-	if s.letGo.namespaces == nil || !s.letGo.namespaces.HasSynced() {
+func (l *letGo) isGone(namespace string) bool {
+	if l.namespaces == nil || !l.namespaces.HasSynced() {
 		return false
 	}
-	_, exists, err := s.letGo.namespaces.GetStore().GetByKey(namespace)
+	_, exists, err := l.namespaces.GetStore().GetByKey(namespace)
 	return err == nil && !exists
 }
 
-func (s *Secrets) letGoAllIn(namespace string) {
-	informer, watched := s.informers[namespace]
-	if !watched || !s.isLettingGo(namespace) {
+func (l *letGo) allIn(namespace string) {
+	informer, watched := l.informers[namespace]
+	if !watched || !l.isGoing(namespace) {
 		return
 	}
 	for _, obj := range informer.GetStore().List() {
-		s.letGoIfDue(namespace, obj.(*metav1.PartialObjectMetadata).Name)
+		l.ifDue(namespace, obj.(*metav1.PartialObjectMetadata).Name)
 	}
 }
 
-func (s *Secrets) letGoIfDue(namespace, name string) {
-	if s.isLettingGo(namespace) && s.isHeld(namespace, name) {
-		s.letGo.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+func (l *letGo) ifDue(namespace, name string) {
+	if l.isGoing(namespace) && l.isHeld(namespace, name) {
+		l.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
 	}
 }
 
-// runLetGo works until the queue is shut down.
-func (s *Secrets) runLetGo(ctx context.Context) {
+// run works until the queue is shut down.
+func (l *letGo) run(ctx context.Context) {
 	for {
-		key, shutdown := s.letGo.queue.Get()
+		key, shutdown := l.queue.Get()
 		if shutdown {
 			return
 		}
-		s.letGoOf(ctx, key)
-		s.letGo.queue.Done(key)
+		l.release(ctx, key)
+		l.queue.Done(key)
 	}
 }
 
-func (s *Secrets) letGoOf(ctx context.Context, key types.NamespacedName) {
-	if !s.isHeld(key.Namespace, key.Name) {
-		s.letGo.queue.Forget(key)
+func (l *letGo) release(ctx context.Context, key types.NamespacedName) {
+	if !l.isHeld(key.Namespace, key.Name) {
+		l.queue.Forget(key)
 		return
 	}
-	defer s.lock(key.String())()
-	switch err := s.removeFinalizer(ctx, key.Namespace, key.Name); {
+	defer l.lock(key.String())()
+	switch err := l.removeFinalizer(ctx, key.Namespace, key.Name); {
 	case ctx.Err() != nil:
 	case err == nil:
-		s.letGo.queue.Forget(key)
+		l.queue.Forget(key)
 	default:
-		if s.letGo.queue.NumRequeues(key) == 0 {
+		if l.queue.NumRequeues(key) == 0 {
 			klog.FromContext(ctx).Error(err, "A Secret of a namespace that is being deleted cannot be released, and keeps the namespace", "secret", key)
 		}
-		s.letGo.queue.AddRateLimited(key)
+		l.queue.AddRateLimited(key)
 	}
 }

@@ -172,9 +172,9 @@ func TestLetGo(t *testing.T) {
 	} {
 		secrets, client := newSecrets(claimed.DeepCopy())
 		watchNamespaces(t, secrets, tt.namespace, claimed)
-		secrets.letGoAllIn("metal3")
+		secrets.letGo.allIn("metal3")
 		secrets.letGo.queue.ShutDownWithDrain()
-		secrets.runLetGo(t.Context())
+		secrets.letGo.run(t.Context())
 		after := readSecret(t, client)
 		if diff := cmp.Diff(tt.finalizers, after.Finalizers); diff != "" || written(client) != tt.writes {
 			t.Errorf("%s: %d writes; finalizers (-want +got):\n%s", name, written(client), diff)
@@ -223,7 +223,7 @@ func TestLetGo(t *testing.T) {
 // TestRightsOfAllNamespaces: a server with rights in all namespaces keeps Secrets until their hosts are gone.
 func TestRightsOfAllNamespaces(t *testing.T) {
 	secrets, _ := newSecrets()
-	if err := secrets.WatchNamespaces(secrets.informers[metav1.NamespaceAll]); err != nil || secrets.isLettingGo("metal3") || secrets.letGo.namespaces != nil {
+	if err := secrets.WatchNamespaces(secrets.informers[metav1.NamespaceAll]); err != nil || secrets.letGo.isGoing("metal3") || secrets.letGo.namespaces != nil {
 		t.Errorf("%v; it goes by namespaces: %t", err, secrets.letGo.namespaces != nil)
 	}
 }

@@ -43,14 +43,14 @@ type Secrets struct {
 	*access
 	*watcher
 	memory *memory
-	letGo  letGo
+	letGo  *letGo
 }
 
 // New returns Secrets that use the given clients. Only the Secrets in the given namespaces are
 // watched, or those in all namespaces if none is given.
 func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
-	w := newWatcher(meta, namespaces)
-	return &Secrets{access: &access{kube, keymutex.NewHashed(0)}, watcher: w, memory: newMemory(w), letGo: newLetGo()}
+	a, w := &access{kube, keymutex.NewHashed(0)}, newWatcher(meta, namespaces)
+	return &Secrets{access: a, watcher: w, memory: newMemory(w), letGo: newLetGo(a, w)}
 }
 
 // Run watches Secrets until ctx ends.
@@ -58,7 +58,7 @@ func (s *Secrets) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.watcher.run(ctx) })
-	running.Go(func() { s.runLetGo(ctx) })
+	running.Go(func() { s.letGo.run(ctx) })
 	<-ctx.Done()
 	s.letGo.queue.ShutDown()
 }
