@@ -3,15 +3,42 @@
 package index
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
+
+// knownHosts are the part of an Index that knows the hosts, and which of them show what their node says.
+type knownHosts struct {
+	*shared
+
+	// hosts are those that have their nodes in the Ironic, as far as the Index was told, and byNode their UIDs by the UUIDs of
+	// their nodes.
+	hosts  map[types.UID]*knownHost
+	byNode map[string]map[types.UID]bool
+	// due holds the hosts that may not show what their node says, so that what has not changed need not be looked at.
+	due map[types.UID]bool
+	// eventsUntil is the resourceVersion up to which the Index was told of all that became of hosts. It is 0 until all hosts were
+	// listed: an event says nothing of the hosts that it is not about.
+	eventsUntil uint64
+	// gone holds, until then, the versions in which hosts have gone, by UID: the list may be older.
+	gone map[types.UID]uint64
+	// recorded holds the hosts, by UID, whose recorded status is what their node says.
+	recorded map[types.UID]hostVersion
+	// pending holds the hosts, by UID, whose node was read but not yet recorded in their
+	// status. The host was read before the node, so the node may be recorded without being
+	// read again.
+	pending map[types.UID]hostVersion
+}
+
+func newKnownHosts(all *shared) knownHosts {
+	return knownHosts{
+		shared: all, hosts: map[types.UID]*knownHost{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{}, gone: map[types.UID]uint64{},
+		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{},
+	}
+}
 
 // knownHost is the latest version of a host that the Index was told of.
 type knownHost struct {
@@ -23,72 +50,71 @@ type knownHost struct {
 	known readsBegun
 }
 
-// Candidate is a host that may not show what its node says.
-type Candidate struct {
-	Host *metal3.BareMetalHost
-	// KnownBefore is set if this version of the host was known before the read began. Only then can what that read says
-	// of the node be recorded in it: otherwise it may be older than what the host shows.
-	KnownBefore bool
+// hostVersion is a version of a host, together with the generation of its node's entry in
+// Index.nodes that belongs to it.
+type hostVersion struct {
+	resourceVersion string
+	generation      uint64
 }
 
 // ReplaceHosts tells the Index of all hosts that have their nodes in the Ironic, as they were listed at a resourceVersion.
-func (x *Index) ReplaceHosts(hosts []*metal3.BareMetalHost, resourceVersion string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (h *knownHosts) ReplaceHosts(hosts []*metal3.BareMetalHost, resourceVersion string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	at := versionOf(resourceVersion)
 	listed := make(map[types.UID]bool, len(hosts))
 	for _, host := range hosts {
 		listed[host.UID] = true
-		x.know(host, false)
+		h.know(host, false)
 	}
-	for uid, known := range x.hosts {
+	for uid, known := range h.hosts {
 		if !listed[uid] && known.version <= at {
-			x.removeHost(uid)
+			h.removeHost(uid)
 		}
 	}
-	for _, version := range x.gone {
+	for _, version := range h.gone {
 		at = max(at, version)
 	}
-	x.eventsUntil, x.gone = max(x.eventsUntil, at), nil
+	h.eventsUntil, h.gone = max(h.eventsUntil, at), nil
 }
 
 // KnowHosts tells the Index of versions of hosts that were read, in whatever order.
-func (x *Index) KnowHosts(hosts ...*metal3.BareMetalHost) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (h *knownHosts) KnowHosts(hosts ...*metal3.BareMetalHost) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, host := range hosts {
-		x.know(host, false)
+		h.know(host, false)
 	}
 }
 
 // HostChanged tells the Index of an event of a watch. gone is set if the host was deleted, or has its node in another Ironic now.
 // Events of hosts that never had their nodes in this Ironic must be told, too.
-func (x *Index) HostChanged(host *metal3.BareMetalHost, gone bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (h *knownHosts) HostChanged(host *metal3.BareMetalHost, gone bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	version := versionOf(host.ResourceVersion)
-	known, is := x.hosts[host.UID]
+	known, is := h.hosts[host.UID]
 	switch {
 	case gone && is && known.version <= version:
-		x.removeHost(host.UID)
+		h.removeHost(host.UID)
 	case !gone:
-		x.know(host, true)
+		h.know(host, true)
 	}
 	switch {
-	case x.gone == nil:
-		x.eventsUntil = max(x.eventsUntil, version)
+	case h.gone == nil:
+		h.eventsUntil = max(h.eventsUntil, version)
 	case gone:
-		x.gone[host.UID] = version
+		h.gone[host.UID] = version
 	}
 }
 
 // know stores a version of a host, unless a later one is known. The host of an event shares memory with the watch cache, and is
-// preferred. That of a list is copied, because it would keep the whole list in memory. x.mu is held.
-func (x *Index) know(host *metal3.BareMetalHost, event bool) {
+// preferred. That of a list is copied, because it would keep the whole list in memory. h.mu is held.
+func (h *knownHosts) know(host *metal3.BareMetalHost, event bool) {
 	version := versionOf(host.ResourceVersion)
-	before, is := x.hosts[host.UID]
+	before, is := h.hosts[host.UID]
 	switch {
-	case !is && (version <= x.eventsUntil || version <= x.gone[host.UID]):
+	case !is && (version <= h.eventsUntil || version <= h.gone[host.UID]):
 		return // events up to a later version have been seen, so this one was deleted or moved meanwhile
 	case is && version < before.version:
 		return
@@ -98,86 +124,85 @@ func (x *Index) know(host *metal3.BareMetalHost, event bool) {
 		}
 		return
 	case is && before.host.Status.Provisioning.ID != host.Status.Provisioning.ID:
-		x.removeHost(host.UID)
+		h.removeHost(host.UID)
 	}
 	if !event {
 		copied := *host
 		host = &copied
 	}
-	x.hosts[host.UID] = &knownHost{host: host, version: version, known: readsBegun{x.feeds, x.sweeps}}
+	h.hosts[host.UID] = &knownHost{host: host, version: version, known: h.begun}
 	id := host.Status.Provisioning.ID
-	if x.byNode[id] == nil {
-		x.byNode[id] = map[types.UID]bool{}
+	if h.byNode[id] == nil {
+		h.byNode[id] = map[types.UID]bool{}
 	}
-	x.byNode[id][host.UID] = true
-	x.due[host.UID] = true
+	h.byNode[id][host.UID] = true
+	h.due[host.UID] = true
 }
 
-// removeHost forgets a host. x.mu is held.
-func (x *Index) removeHost(uid types.UID) {
-	id := x.hosts[uid].host.Status.Provisioning.ID
-	delete(x.byNode[id], uid)
-	if len(x.byNode[id]) == 0 {
-		delete(x.byNode, id)
+// removeHost forgets a host. h.mu is held.
+func (h *knownHosts) removeHost(uid types.UID) {
+	id := h.hosts[uid].host.Status.Provisioning.ID
+	delete(h.byNode[id], uid)
+	if len(h.byNode[id]) == 0 {
+		delete(h.byNode, id)
 	}
-	delete(x.hosts, uid)
-	delete(x.due, uid)
-	delete(x.recorded, uid)
-	delete(x.pending, uid)
+	delete(h.hosts, uid)
+	delete(h.due, uid)
+	delete(h.recorded, uid)
+	delete(h.pending, uid)
 }
 
-// nodeChanged notes that hosts may no longer show what their node says. x.mu is held.
-func (x *Index) nodeChanged(id string) {
-	for uid := range x.byNode[id] {
-		x.due[uid] = true
+// nodeChanged notes that hosts may no longer show what their node says. h.mu is held.
+func (h *knownHosts) nodeChanged(id string) {
+	for uid := range h.byNode[id] {
+		h.due[uid] = true
 	}
 }
 
 // CountHosts returns how many hosts the Index knows.
-func (x *Index) CountHosts() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.hosts)
+func (h *knownHosts) CountHosts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.hosts)
 }
 
-// DueInFeed returns the hosts that may not show what their nodes say, after a read of the feed was applied.
-func (x *Index) DueInFeed(read FeedRead) []Candidate {
-	return x.dueHosts(func(k *knownHost) bool { return k.known.feeds < read.number })
+// IsRecorded reports whether this version of the host shows its node as it is in the index at
+// the generation.
+func (h *knownHosts) IsRecorded(host *metal3.BareMetalHost, generation uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recorded[host.UID] == hostVersion{host.ResourceVersion, generation}
 }
 
-// DueInSweep is DueInFeed after a sweep.
-func (x *Index) DueInSweep(sweep Sweep) []Candidate {
-	return x.dueHosts(func(k *knownHost) bool { return k.known.sweeps < sweep.number })
-}
-
-func (x *Index) dueHosts(knownBefore func(*knownHost) bool) (all []Candidate) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for id := range x.restless {
-		x.nodeChanged(id)
+// SetRecorded notes that this version of the host shows its node as it was at the generation.
+func (h *knownHosts) SetRecorded(host *metal3.BareMetalHost, generation uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.know(host, false)
+	if h.hosts[host.UID] == nil {
+		return // it was deleted
 	}
-	for _, uid := range slices.Collect(maps.Keys(x.due)) {
-		known := x.hosts[uid]
-		seen := x.nodes[known.host.Status.Provisioning.ID]
-		version := hostVersion{resourceVersion: known.host.ResourceVersion}
-		if seen != nil {
-			version.generation = seen.generation
-		}
-		if x.recorded[uid] == version && (seen == nil || !mayChangeUnseen(&seen.node)) {
-			delete(x.due, uid)
-			continue
-		}
-		all = append(all, Candidate{known.host, knownBefore(known)})
-	}
-	return all
+	h.recorded[host.UID] = hostVersion{host.ResourceVersion, generation}
+	delete(h.pending, host.UID)
 }
 
-// mayChangeUnseen reports whether the status of the node's host can change although the node does not. Ironic does not time out the
-// ramdisk of a node that it does not poll, nor the work of a conductor that has died, so lifecycle.Observe does (see
-// lifecycle.Observation.CallbackTimeout). Ironic 29.0 polls hardly any node, so those at rest must not be looked at each time.
-// Of a node that Ironic cannot show, nothing else tells when it can again.
-func mayChangeUnseen(node *ironic.Node) bool {
-	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit()
+// SetPending notes that the node of this version of the host was read, at the generation, but not yet
+// recorded. If an observation ends before it has recorded all hosts, the next one records the rest
+// without reading their nodes again.
+func (h *knownHosts) SetPending(host *metal3.BareMetalHost, generation uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.know(host, false)
+	if h.hosts[host.UID] != nil { // it was not deleted
+		h.pending[host.UID] = hostVersion{host.ResourceVersion, generation}
+	}
+}
+
+// IsPending reports whether SetPending has noted this version of the host with this generation.
+func (h *knownHosts) IsPending(host *metal3.BareMetalHost, generation uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pending[host.UID] == hostVersion{host.ResourceVersion, generation}
 }
 
 // versionOf returns a resourceVersion as a number: those of one kind can be compared.
