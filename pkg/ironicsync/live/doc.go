@@ -3,6 +3,12 @@
 // Package live keeps the recorded status of hosts up to date with Ironic. Readers ask a Refresher,
 // which returns once an observation of Ironic that began after the call has been recorded.
 //
+// A read goes down these types, of which each embeds the next:
+//
+//	refresh.go  Refresher: readers wait, and share observations
+//	feed.go     bulk: all hosts are observed, by the feed of changes or by a sweep; progress.go has what was observed when
+//	observe.go  observer: a host's node is read, and what it says is recorded
+//
 // # Why a list is live
 //
 // When RefreshAll has returned without an error, what etcd has of each host shows everything that was

@@ -6,15 +6,13 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/index"
 )
 
@@ -28,49 +26,63 @@ import (
 // cheaper.
 const maxReobserved = 32
 
+// bulk observes all hosts at once: see observeAll.
+type bulk struct {
+	*observer
+	ctx context.Context // ends with the server; observations outlive the reader that started them
+	// patience is how long an observation may delay readers that arrived after it had begun. The
+	// rest of their waiting time is left for the observation that they wait for.
+	patience time.Duration
+
+	changes *HostChanges // may be nil
+	// told is set when the index knows all hosts, and changes tells of all that becomes of them.
+	told       atomic.Bool
+	progress   progress
+	background sync.WaitGroup // sweeps for which no reader waits
+	// sweepTook is how long the latest sweep took, in nanoseconds, which is very long if it failed.
+	sweepTook atomic.Int64
+}
+
 // errSweepNeeded means that all nodes have to be read.
 var errSweepNeeded = errors.New("more has changed than the feed of changes shows")
 
 // observeAll records what Ironic says about all hosts. It reads the feed if that suffices,
 // and all nodes otherwise.
-func (r *Refresher) observeAll() error {
-	began := r.clock.Now()
-	r.mu.Lock()
-	sweeping := r.sweeping
-	r.mu.Unlock()
-	if !r.index.IsFeedTrusted(began, sweeping) {
-		return r.sweep()
+func (b *bulk) observeAll() error {
+	began := b.clock.Now()
+	if !b.index.IsFeedTrusted(began, b.progress.isSweeping()) {
+		return b.sweep()
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, r.patience())
+	ctx, cancel := context.WithTimeout(b.ctx, b.patience)
 	defer cancel()
-	if err := r.learnHosts(ctx); err != nil {
+	if err := b.learnHosts(ctx); err != nil {
 		return err
 	}
-	err := r.readFeed(ctx)
+	err := b.readFeed(ctx)
 	if errors.Is(err, errSweepNeeded) {
-		return r.sweep()
+		return b.sweep()
 	}
-	return r.observedAll(began, err)
+	return b.observedAll(began, err)
 }
 
 // readFeed reads the feed and observes the hosts whose nodes have changed, and those that have changed themselves.
-func (r *Refresher) readFeed(ctx context.Context) error {
-	began := r.clock.Now()
-	read := r.index.BeginFeed(began)
-	changes, err := r.nodes.ChangedSince(ctx, read.Since, read.Expected)
+func (b *bulk) readFeed(ctx context.Context) error {
+	began := b.clock.Now()
+	read := b.index.BeginFeed(began)
+	changes, err := b.nodes.ChangedSince(ctx, read.Since, read.Expected)
 	if err != nil {
 		return err
 	}
-	answered := r.clock.Now()
-	delivered, complete := r.index.ApplyChanges(read, changes, answered)
+	answered := b.clock.Now()
+	delivered, complete := b.index.ApplyChanges(read, changes, answered)
 	if changes.Truncated || !complete {
 		return errSweepNeeded
 	}
 	var dues []dueHost
 	readsNeeded := 0
-	for _, candidate := range r.index.DueInFeed(read) {
+	for _, candidate := range b.index.DueInFeed(read) {
 		host := candidate.Host
-		node, generation := r.index.NodeOf(host)
+		node, generation := b.index.NodeOf(host)
 		switch {
 		case host.Status.Record.IsLater():
 			dues = append(dues, dueHost{host: host}) // of which nothing is read
@@ -78,9 +90,9 @@ func (r *Refresher) readFeed(ctx context.Context) error {
 			dues = append(dues, dueHost{host: host, unreadable: node.Unreadable})
 		case node != nil && delivered[node.UUID] && candidate.KnownBefore:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
-		case node != nil && r.isAsRecorded(host, node, answered):
-			r.index.SetRecorded(host, generation)
-		case node != nil && r.index.IsPending(host, generation):
+		case node != nil && b.isAsRecorded(host, node, answered):
+			b.index.SetRecorded(host, generation)
+		case node != nil && b.index.IsPending(host, generation):
 			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})
 		default:
 			readsNeeded++
@@ -90,7 +102,7 @@ func (r *Refresher) readFeed(ctx context.Context) error {
 	if readsNeeded > maxReobserved {
 		return errSweepNeeded
 	}
-	return r.observeMany(ctx, dues, began)
+	return b.observeMany(ctx, dues, began)
 }
 
 // changedAt returns when a node in the feed was changed, by our clock, or the zero time if that is
@@ -105,64 +117,61 @@ func changedAt(node *ironic.Node, changes *ironic.Changes, answered time.Time) t
 }
 
 // sweep reads all nodes and records what they say about each host.
-func (r *Refresher) sweep() error {
-	began := r.clock.Now()
-	err := r.sweepSince(began)
-	took := r.clock.Since(began)
+func (b *bulk) sweep() error {
+	began := b.clock.Now()
+	err := b.sweepSince(began)
+	took := b.clock.Since(began)
 	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
 		took = math.MaxInt64
 	}
-	r.sweepTook.Store(int64(took))
+	b.sweepTook.Store(int64(took))
 	return err
 }
 
-func (r *Refresher) sweepSince(began time.Time) error {
-	ctx, cancel := context.WithTimeout(r.ctx, sweepTimeout)
+func (b *bulk) sweepSince(began time.Time) error {
+	ctx, cancel := context.WithTimeout(b.ctx, sweepTimeout)
 	defer cancel()
 	// The hosts are read before Ironic is asked, as in ObserveHost.
-	if err := r.learnHosts(ctx); err != nil {
+	if err := b.learnHosts(ctx); err != nil {
 		return err
 	}
-	if r.index.CountHosts() == 0 {
-		others, err := r.haveOthers(ctx)
+	if b.index.CountHosts() == 0 {
+		others, err := b.haveOthers(ctx)
 		if err != nil || !others {
-			return r.observedAll(began, err) // no host has a node, or is about to get one
+			return b.observedAll(began, err) // no host has a node, or is about to get one
 		}
 	}
-	sweep := r.index.BeginSweep(began)
-	nodes, err := r.readAllNodes(ctx, &sweep)
+	sweep := b.index.BeginSweep(began)
+	nodes, err := b.readAllNodes(ctx, &sweep)
 	if err != nil {
 		return err
 	}
 	// A sweep that has been superseded by a later one records what that one has read, as far as nobody has yet: its
 	// readers are told that all of it is recorded.
-	missed, _ := r.index.ApplySweep(sweep, nodes, r.clock.Now())
-	r.reportUnreadable(ctx)
+	missed, _ := b.index.ApplySweep(sweep, nodes, b.clock.Now())
+	b.reportUnreadable(ctx)
 	if missed > 0 {
-		feedMisses.WithLabelValues(r.ironic).Add(float64(missed))
+		feedMisses.WithLabelValues(b.ironic).Add(float64(missed))
 		klog.FromContext(ctx).Info("Changes were not in Ironic's feed of changes, as the clocks of its conductors differ; it is read further back from now on",
-			"nodes", missed, "overlap", r.index.Overlap().String())
+			"nodes", missed, "overlap", b.index.Overlap().String())
 	}
 	var dues []dueHost
-	for _, candidate := range r.index.DueInSweep(sweep) {
-		node, generation := r.index.NodeOf(candidate.Host)
+	for _, candidate := range b.index.DueInSweep(sweep) {
+		node, generation := b.index.NodeOf(candidate.Host)
 		due := dueHost{host: candidate.Host, node: node, generation: generation, readNode: !candidate.KnownBefore}
 		if node != nil {
 			due.unreadable = node.Unreadable
 		}
 		dues = append(dues, due)
 	}
-	return r.observedAll(began, r.observeMany(ctx, dues, began))
+	return b.observedAll(began, b.observeMany(ctx, dues, began))
 }
 
 // reportUnreadable tells operators of the nodes that Ironic cannot show. Hosts that have one of them say so themselves.
-func (r *Refresher) reportUnreadable(ctx context.Context) {
-	nodes := r.index.Unreadable()
-	unreadableNodes.WithLabelValues(r.ironic).Set(float64(len(nodes)))
-	r.mu.Lock()
-	changed := !slices.Equal(r.unreadable, nodes)
-	r.unreadable = nodes
-	r.mu.Unlock()
+func (b *bulk) reportUnreadable(ctx context.Context) {
+	nodes := b.index.Unreadable()
+	unreadableNodes.WithLabelValues(b.ironic).Set(float64(len(nodes)))
+	changed := b.progress.setUnreadable(nodes)
 	switch {
 	case changed && len(nodes) > 0:
 		klog.FromContext(ctx).Info("Ironic fails to show some nodes; its log has the reason. All others are read without them", "nodes", nodes)
@@ -172,31 +181,31 @@ func (r *Refresher) reportUnreadable(ctx context.Context) {
 }
 
 // readAllNodes reads the nodes for a sweep, and the part of the feed that belongs to it.
-func (r *Refresher) readAllNodes(ctx context.Context, sweep *index.Sweep) ([]ironic.Node, error) {
+func (b *bulk) readAllNodes(ctx context.Context, sweep *index.Sweep) ([]ironic.Node, error) {
 	if sweep.First {
 		// Set the starting point of the feed before the nodes are read, so that later reads
 		// of the feed find every change from here on, however long the sweep takes.
-		read := r.index.BeginFeed(r.clock.Now())
-		newest, err := r.nodes.ChangedSince(ctx, endOfTime, 1)
+		read := b.index.BeginFeed(b.clock.Now())
+		newest, err := b.nodes.ChangedSince(ctx, endOfTime, 1)
 		if err != nil {
 			return nil, err
 		}
-		r.index.ApplyChanges(read, newest, r.clock.Now())
-		return r.nodes.ListNodes(ctx)
+		b.index.ApplyChanges(read, newest, b.clock.Now())
+		return b.nodes.ListNodes(ctx)
 	}
-	nodes, err := r.nodes.ListNodes(ctx)
+	nodes, err := b.nodes.ListNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Changes that the sweep has read must be in the feed by now. Those that are not are
 	// counted as missed by ApplySweep.
-	read := r.index.BeginFeed(r.clock.Now())
-	changes, err := r.nodes.ChangedSince(ctx, read.Since, read.Expected)
+	read := b.index.BeginFeed(b.clock.Now())
+	changes, err := b.nodes.ChangedSince(ctx, read.Since, read.Expected)
 	if err != nil {
 		sweep.Unchecked = true
 		return nodes, nil
 	}
-	r.index.ApplyChanges(read, changes, r.clock.Now())
+	b.index.ApplyChanges(read, changes, b.clock.Now())
 	sweep.Unchecked = changes.Truncated
 	return nodes, nil
 }
@@ -207,35 +216,25 @@ var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // observedAll notes the end of an observation of all hosts: when it began. An observation that failed as a whole is not noted, nor is one
 // for those hosts for which it failed. It returns err.
-func (r *Refresher) observedAll(began time.Time, err error) error {
+func (b *bulk) observedAll(began time.Time, err error) error {
 	partial := new(PartialError)
 	if err != nil && !errors.As(err, &partial) {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if began.After(r.seenAll) {
-		unseen := make(map[types.NamespacedName]time.Time, len(partial.Hosts))
-		for key := range partial.Hosts {
-			unseen[key] = r.lastSeenLocked(key)
-		}
-		r.seenAll, r.unseen = began, unseen
-		for key, seen := range r.seen {
-			if seen.Before(began) {
-				delete(r.seen, key)
-			}
-		}
-	}
+	b.progress.sawAll(began, partial.Hosts)
 	return err
 }
 
-// isAsRecorded reports whether an observation of the node would leave the host's status as it
-// is recorded.
-func (r *Refresher) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
-	seen := r.observationOf(host, node)
-	if seen.Node == nil || seen.NeedsInventory(host) {
-		return false
+// sweepIfDue begins a sweep in the background before the last one is so old that readers would have
+// to wait for the next.
+func (b *bulk) sweepIfDue() {
+	if !b.progress.beginSweep(func() bool { return b.index.IsSweepDue(b.clock.Now()) }) {
+		return
 	}
-	_, changed := lifecycle.Observe(host, seen, now)
-	return !changed
+	b.background.Go(func() {
+		defer b.progress.endSweep()
+		if err := b.sweep(); err != nil && b.ctx.Err() == nil {
+			klog.FromContext(b.ctx).V(2).Info("Reading all nodes failed; lists go by the feed of changes for as long as they may", "err", err)
+		}
+	})
 }

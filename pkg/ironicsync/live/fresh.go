@@ -11,12 +11,12 @@ import (
 
 // FreshNode returns a host and its node as Ironic has it now. If allowRecent is set, what was observed a
 // moment ago, by the poll or after the previous step, serves as well.
-func (r *Refresher) FreshNode(ctx context.Context, namespace, name string, allowRecent bool) (*metal3.BareMetalHost, *ironic.Node, error) {
+func (o *observer) FreshNode(ctx context.Context, namespace, name string, allowRecent bool) (*metal3.BareMetalHost, *ironic.Node, error) {
 	if allowRecent {
-		host, node, err := r.JustObserved(ctx, namespace, name)
+		host, node, err := o.JustObserved(ctx, namespace, name)
 		if host != nil || err != nil {
 			return host, node, err
 		}
 	}
-	return r.observeAndGet(ctx, namespace, name, nil)
+	return o.observeAndGet(ctx, namespace, name, nil)
 }

@@ -106,9 +106,9 @@ func (c *HostChanges) Replace(objects []any, resourceVersion string) error {
 }
 
 // own returns those of the hosts that have their nodes in the Ironic.
-func (r *Refresher) own(hosts []*metal3.BareMetalHost) (own []*metal3.BareMetalHost) {
+func (o *observer) own(hosts []*metal3.BareMetalHost) (own []*metal3.BareMetalHost) {
 	for _, host := range hosts {
-		if r.has(host) {
+		if o.has(host) {
 			own = append(own, host)
 		}
 	}
@@ -118,25 +118,25 @@ func (r *Refresher) own(hosts []*metal3.BareMetalHost) (own []*metal3.BareMetalH
 // learnHosts makes sure that the index knows all hosts. At the start it waits until HostChanges have told of them: to list them at the
 // same time, for each Ironic, would hold that up. A Refresher that is newer than that has not been told of the hosts that were there
 // before, and lists them once.
-func (r *Refresher) learnHosts(ctx context.Context) error {
-	if r.changes != nil {
-		waiting, cancel := context.WithTimeout(ctx, r.patience())
+func (b *bulk) learnHosts(ctx context.Context) error {
+	if b.changes != nil {
+		waiting, cancel := context.WithTimeout(ctx, b.patience)
 		defer cancel()
 		select {
-		case <-r.changes.synced:
+		case <-b.changes.synced:
 		case <-waiting.Done():
 			return &ironic.UnavailableError{Op: "observe", Reason: "the server has just started and not yet read all hosts from etcd"}
 		}
 	}
-	if r.told.Load() {
+	if b.told.Load() {
 		return nil
 	}
-	list, err := r.hosts.List(ctx, metav1.ListOptions{})
+	list, err := b.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	r.index.ReplaceHosts(r.own(PointersOf(list)), list.ResourceVersion)
-	r.told.Store(r.changes != nil) // of what has changed since the list
+	b.index.ReplaceHosts(b.own(PointersOf(list)), list.ResourceVersion)
+	b.told.Store(b.changes != nil) // of what has changed since the list
 	return nil
 }
 
@@ -145,13 +145,13 @@ const someHosts = 100
 
 // haveOthers reports whether the nodes of this Ironic matter to hosts that have theirs elsewhere, or none: they may get theirs in it, or
 // it may have a node with the BMC of a host of another Ironic.
-func (r *Refresher) haveOthers(ctx context.Context) (bool, error) {
-	list, err := r.hosts.List(ctx, metav1.ListOptions{Limit: someHosts})
+func (b *bulk) haveOthers(ctx context.Context) (bool, error) {
+	list, err := b.hosts.List(ctx, metav1.ListOptions{Limit: someHosts})
 	if err != nil {
 		return false, err
 	}
 	for i := range list.Items {
-		if host := &list.Items[i]; !r.has(host) && (host.Status.Provisioning.ID != "" || host.Spec.BMC.Address != "") {
+		if host := &list.Items[i]; !b.has(host) && (host.Status.Provisioning.ID != "" || host.Spec.BMC.Address != "") {
 			return true, nil
 		}
 	}

@@ -21,7 +21,7 @@ const maxObservationAge = 2 * time.Second
 // recentObservations holds the latest observation of each host, which spares the controller a
 // request to Ironic for a node that has just been read.
 type recentObservations struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards all that follows
 	byHost map[types.UID]recentObservation
 	pruned time.Time // when outdated observations were last removed
 }
@@ -57,32 +57,32 @@ func (l *recentObservations) get(host types.UID) recentObservation {
 
 // keepRecent stores an observation. recorded is the host after the observation was recorded,
 // and began is when the observation began.
-func (r *Refresher) keepRecent(recorded *metal3.BareMetalHost, node *ironic.Node, began time.Time) {
+func (o *observer) keepRecent(recorded *metal3.BareMetalHost, node *ironic.Node, began time.Time) {
 	if node != nil {
-		r.recent.put(recorded.UID, recentObservation{began: began, resourceVersion: recorded.ResourceVersion, node: node}, r.clock.Now())
+		o.recent.put(recorded.UID, recentObservation{began: began, resourceVersion: recorded.ResourceVersion, node: node}, o.clock.Now())
 	}
 }
 
 // DiscardObservations invalidates the observations of a host that have begun before now. It is called
 // before a step that may change the host's node, and again if the step fails, because it may have
 // changed the node all the same.
-func (r *Refresher) DiscardObservations(host types.UID) {
-	now := r.clock.Now()
-	r.recent.put(host, recentObservation{began: now}, now)
+func (o *observer) DiscardObservations(host types.UID) {
+	now := o.clock.Now()
+	o.recent.put(host, recentObservation{began: now}, now)
 }
 
 // JustObserved returns a host and its node as observeAndGet does, but without asking Ironic, if
 // the host was observed at most maxObservationAge ago and has not been written since. Otherwise,
 // or if that observation began before the last DiscardObservations, the host is nil.
-func (r *Refresher) JustObserved(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
-	host, err := r.hosts.Get(ctx, namespace, name)
+func (o *observer) JustObserved(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
+	host, err := o.hosts.Get(ctx, namespace, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	known := r.recent.get(host.UID)
+	known := o.recent.get(host.UID)
 	// Compare wall clock times (Round removes the monotonic reading): on Linux, the monotonic
 	// clock stands still while the machine is suspended.
-	age := r.clock.Now().Round(0).Sub(known.began.Round(0))
+	age := o.clock.Now().Round(0).Sub(known.began.Round(0))
 	if known.node == nil || known.resourceVersion != host.ResourceVersion || age > maxObservationAge || age < 0 {
 		return nil, nil, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -112,58 +110,32 @@ type Deps struct {
 // changed (see feed.go). If so many readers of single hosts are waiting that reading all nodes is
 // cheaper, one sweep serves all of them.
 type Refresher struct {
-	Passwords // of what is observed
-
-	ironic          string
-	hosts           Hosts
-	nodes           Nodes
-	clock           clock.WithDelayedExecution
-	wait            time.Duration
-	callbackTimeout time.Duration
-	cluster         func() string
-
-	ctx     context.Context // ends with the server; observations outlive the reader that started them
+	*bulk
+	wait    time.Duration
 	flights *flight.Group[types.NamespacedName, *metal3.BareMetalHost]
-	sweeps  sync.WaitGroup // for which no reader waits, in the background
-	// sweepTook is how long the latest sweep took, in nanoseconds, which is very long if it failed; singleTook is that of the latest
-	// observation of a single host that did not fail.
-	sweepTook, singleTook atomic.Int64
-
-	mu sync.Mutex
-	// seen reports when the latest observation of a single host began, if that is later than seenAll.
-	seen    map[types.NamespacedName]time.Time
-	seenAll time.Time // when the latest complete observation of all hosts began
-	// unseen are the hosts that the observation at seenAll failed to show, by when they were seen before.
-	unseen map[types.NamespacedName]time.Time
-	// sweeping is set while a sweep for which no reader waits is under way in the background.
-	sweeping bool
-	// unreadable are the nodes that Ironic could not show when all were last read.
-	unreadable []string
-
-	changes *HostChanges // may be nil
-	// told is set when the index knows all hosts, and changes tells of all that becomes of them.
-	told   atomic.Bool
-	index  *index.Index       // what this replica knows about Ironic's nodes
-	recent recentObservations // the latest observations of hosts
+	// singleTook is how long the latest observation of a single host took that did not fail, in nanoseconds.
+	singleTook atomic.Int64
 }
 
 // NewRefresher returns a Refresher whose observations are cancelled when ctx ends.
 func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	beginMetrics(deps.Ironic)
-	r := &Refresher{
+	one := &observer{
 		Passwords: NewPasswords(deps.Secrets), ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, clock: deps.Clock,
-		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, cluster: knownCluster(deps.Cluster), ctx: ctx,
-		seen:    map[types.NamespacedName]time.Time{},
-		changes: deps.Changes,
-		index:   index.New(),
-		recent:  recentObservations{byHost: map[types.UID]recentObservation{}},
+		callbackTimeout: deps.CallbackTimeout, cluster: knownCluster(deps.Cluster),
+		index: index.New(), recent: recentObservations{byHost: map[types.UID]recentObservation{}},
 	}
+	all := &bulk{
+		observer: one, ctx: ctx, patience: deps.Wait * 4 / 5, changes: deps.Changes,
+		progress: progress{seen: map[types.NamespacedName]time.Time{}},
+	}
+	r := &Refresher{bulk: all, wait: deps.Wait}
 	if deps.Changes != nil {
 		deps.Changes.add(r)
 	}
 	r.flights = flight.NewGroup(ctx, flight.Config[types.NamespacedName, *metal3.BareMetalHost]{
 		Clock: deps.Clock, ObserveOne: r.observeOne, ObserveAll: r.observeForReaders, ErrorFor: errorFor, AllIsCheaper: r.bulkIsCheaper,
-		MaxOnes: maxSingles, MaxAlls: maxBulks, OneTimeout: r.patience(), Patience: r.patience(), MinGatherTime: minGatherTime,
+		MaxOnes: maxSingles, MaxAlls: maxBulks, OneTimeout: r.patience, Patience: r.patience, MinGatherTime: minGatherTime,
 	})
 	return r
 }
@@ -172,7 +144,7 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 // to NewRefresher first.
 func (r *Refresher) Wait() {
 	r.flights.Wait()
-	r.sweeps.Wait()
+	r.background.Wait()
 }
 
 // RefreshHost returns when an observation of the host that began after the call has been
@@ -241,12 +213,8 @@ func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMeta
 	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
 		return host, err
 	}
-	return nil, &StaleError{Cause: err, Observed: r.lastSeen(key)}
+	return nil, &StaleError{Cause: err, Observed: r.progress.lastSeen(key)}
 }
-
-// patience is how long an observation may delay readers that arrived after it had begun. The
-// rest of their waiting time is left for the observation that they wait for.
-func (r *Refresher) patience() time.Duration { return r.wait * 4 / 5 }
 
 // bulkIsCheaper reports whether reading all nodes costs Ironic no more than a request for each
 // of n hosts. A GET of one node takes Ironic about 4.5 ms, and a list about 0.15 ms for each
@@ -260,7 +228,7 @@ func (r *Refresher) bulkIsCheaper(n int) bool {
 		return false
 	}
 	sweep, singles := time.Duration(r.sweepTook.Load()), time.Duration(n)*time.Duration(r.singleTook.Load())/maxSingles
-	return sweep <= r.patience()/3 || sweep <= min(singles, r.patience())
+	return sweep <= r.patience/3 || sweep <= min(singles, r.patience)
 }
 
 // observeOne observes a single host for its readers. The host is nil if it does not exist.
@@ -271,13 +239,7 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 		return nil, IgnoreNotFound(err)
 	}
 	r.singleTook.Store(int64(r.clock.Since(began)))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen[key] = began
-	if _, unseen := r.unseen[key]; unseen { // began may be before seenAll
-		r.unseen[key] = began
-	}
-	if len(r.seen) > maxRemembered {
+	if r.progress.saw(key, began) {
 		r.sweepIfDue()
 	}
 	return host, nil
@@ -293,50 +255,13 @@ func (r *Refresher) observeForReaders(_ context.Context, forOnes bool) error {
 	if err := observe(); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sweepIfDue()
 	return nil
 }
 
-// sweepIfDue begins a sweep in the background before the last one is so old that readers would have
-// to wait for the next. r.mu is held.
-func (r *Refresher) sweepIfDue() {
-	if r.sweeping || !r.index.IsSweepDue(r.clock.Now()) {
-		return
-	}
-	r.sweeping = true
-	r.sweeps.Go(func() {
-		if err := r.sweep(); err != nil && r.ctx.Err() == nil {
-			klog.FromContext(r.ctx).V(2).Info("Reading all nodes failed; lists go by the feed of changes for as long as they may", "err", err)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.sweeping = false
-	})
-}
-
 // LastObserved returns when the latest complete observation of all hosts began, or the zero
 // time if there was none yet.
-func (r *Refresher) LastObserved() time.Time { return r.lastSeen(types.NamespacedName{}) }
-
-// lastSeen returns when the latest observation of a host began. The empty key stands for all
-// hosts.
-func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastSeenLocked(key)
-}
-
-func (r *Refresher) lastSeenLocked(key types.NamespacedName) time.Time {
-	if t, unseen := r.unseen[key]; unseen {
-		return t
-	}
-	if t := r.seen[key]; t.After(r.seenAll) {
-		return t
-	}
-	return r.seenAll
-}
+func (r *Refresher) LastObserved() time.Time { return r.progress.lastSeen(types.NamespacedName{}) }
 
 // ForgetNode tells the Refresher that a node was deleted from Ironic, which the feed of changes
 // does not show.
