@@ -57,7 +57,7 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 		if err := c.beginReboot(ctx, claim); err != nil {
 			return host, metav1.Condition{}, err
 		}
-		problem, err := c.copySecrets(ctx, claim, host)
+		problem, err := c.copier.copySecrets(ctx, claim, host)
 		if err != nil {
 			return host, metav1.Condition{}, err
 		}
@@ -86,7 +86,7 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	}
 	err := c.endReboot(ctx, claim, host)
 	if err == nil {
-		err = c.deleteUnusedCopies(ctx, claim, host)
+		err = c.copier.deleteUnusedCopies(ctx, claim, host)
 	}
 	if err != nil {
 		return host, metav1.Condition{}, err

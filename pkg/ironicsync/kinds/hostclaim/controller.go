@@ -73,6 +73,7 @@ type Controller struct {
 	*kinds.Controller[*metal3.HostClaim]
 	policies  *kinds.Controller[*metal3.HostDeployPolicy]
 	allocator *allocator
+	copier    copier
 }
 
 // bySecret is the index of claims by the Secrets that they name, as NAMESPACE/NAME.
@@ -81,7 +82,7 @@ const bySecret = "secret"
 // New returns a Controller.
 func New(deps Deps) (*Controller, error) {
 	registerMetrics()
-	c := &Controller{Deps: deps}
+	c := &Controller{Deps: deps, copier: copier{deps.Secrets, deps.Hardware, deps.Hosts, deps.Fence}}
 	c.allocator = newAllocator(c.labelsOf)
 	c.policies = kinds.New(kinds.Config[*metal3.HostDeployPolicy]{
 		Name: "hostdeploypolicies", Objects: deps.Policies, Example: &metal3.HostDeployPolicy{},
@@ -236,7 +237,7 @@ func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, h
 			after = copyRetry
 		}
 	}
-	hardware, hardwareErr := c.copyHardware(ctx, claim, host)
+	hardware, hardwareErr := c.copier.copyHardware(ctx, claim, host)
 	if hardwareErr != nil {
 		return 0, errors.Join(err, hardwareErr)
 	}

@@ -501,13 +501,14 @@ func TestPowerThatIsKept(t *testing.T) {
 func TestNotLeading(t *testing.T) {
 	over := ironic.Fence{Term: func() bool { return false }}
 	w := newWorld(t)
-	w.controller.Fence = over
+	within := func(fence ironic.Fence) { w.controller.Fence, w.controller.copier.fence = fence, fence }
+	within(over)
 	if err := w.reconcile(t); !errors.Is(err, ironic.ErrNotLeading) || w.host().Spec.ConsumerRef != nil {
 		t.Errorf("binding ended with %v, the host has consumer %v", err, w.host().Spec.ConsumerRef)
 	}
-	w.controller.Fence = ironic.NoFence
+	within(ironic.NoFence)
 	w.mustReconcile(t)
-	w.controller.Fence = over
+	within(over)
 	w.claim.DeletionTimestamp = new(metav1.Now())
 	if err := w.reconcile(t); !errors.Is(err, ironic.ErrNotLeading) || w.host().Spec.ConsumerRef == nil {
 		t.Errorf("releasing ended with %v, the host has consumer %v", err, w.host().Spec.ConsumerRef)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -77,18 +78,27 @@ func labelsOfCopies(claim *metal3.HostClaim) map[string]string {
 	return map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue, claimLabel: string(claim.UID)}
 }
 
+// copier keeps copies of what claims and hosts have in different namespaces: of the Secrets of a claim in the namespace of its host, and
+// of what is known of the hardware in that of the claim.
+type copier struct {
+	secrets  Secrets
+	hardware HardwareData
+	hosts    Hosts
+	fence    ironic.Fence
+}
+
 // copySecrets copies the Secrets of a claim into the namespace of its host. problem is the condition
 // Synchronized if one of them cannot be copied.
-func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (problem *metav1.Condition, err error) {
+func (c copier) copySecrets(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (problem *metav1.Condition, err error) {
 	// An owner in another namespace would be taken for one that is gone, and the copies be deleted. So
 	// they belong to the host, which they do not outlive.
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	for _, data := range dataOf(claim) {
-		if err := c.Fence.Check(); err != nil {
+		if err := c.fence.Check(); err != nil {
 			return nil, err
 		}
 		from := types.NamespacedName{Namespace: claim.Namespace, Name: data.secret}
-		err := c.Secrets.Copy(ctx, from, types.NamespacedName{Namespace: host.Namespace, Name: data.copy}, labelsOfCopies(claim), owner)
+		err := c.secrets.Copy(ctx, from, types.NamespacedName{Namespace: host.Namespace, Name: data.copy}, labelsOfCopies(claim), owner)
 		message := ""
 		switch {
 		case err == nil:
@@ -117,27 +127,27 @@ func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, h
 }
 
 // deleteUnusedCopies deletes the copies that the host of a claim no longer names.
-func (c *Controller) deleteUnusedCopies(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+func (c copier) deleteUnusedCopies(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
 	used := secrets.DataSecretsOf(host)
 	for _, data := range dataOf(claim) {
 		used = append(used, data.copy)
 	}
 	return c.deleteCopies(ctx, claim, host.Namespace, func(name string) bool {
-		return slices.Contains(used, name) || !c.Secrets.Watched(host.Namespace, name)
+		return slices.Contains(used, name) || !c.secrets.Watched(host.Namespace, name)
 	})
 }
 
 // deleteCopies deletes the copies of the Secrets of a claim from a namespace, except for those to keep; nil means all.
-func (c *Controller) deleteCopies(ctx context.Context, claim *metal3.HostClaim, namespace string, keep func(name string) bool) error {
+func (c copier) deleteCopies(ctx context.Context, claim *metal3.HostClaim, namespace string, keep func(name string) bool) error {
 	for use := range uses {
 		copied := types.NamespacedName{Namespace: namespace, Name: copyName(claim, use)}
 		if keep != nil && keep(copied.Name) {
 			continue
 		}
-		if err := c.Fence.Check(); err != nil {
+		if err := c.fence.Check(); err != nil {
 			return err
 		}
-		if err := c.Secrets.DeleteCopy(ctx, copied, map[string]string{claimLabel: string(claim.UID)}); err != nil {
+		if err := c.secrets.DeleteCopy(ctx, copied, map[string]string{claimLabel: string(claim.UID)}); err != nil {
 			return fmt.Errorf("deleting Secret %s, a copy: %w", copied, err)
 		}
 	}

@@ -24,18 +24,18 @@ type HardwareData interface {
 // its namespace: tenants need not see the namespace of the host. It is deleted with the claim, which
 // owns it. It returns where the HardwareData is, which is that of the host if the place is taken; nil
 // if the host was not inspected.
-func (c *Controller) copyHardware(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.ObjectReference, error) {
+func (c copier) copyHardware(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.ObjectReference, error) {
 	if host.Status.HardwareDetails == nil {
 		return nil, nil
 	}
 	ofHost := &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
-	existing, err := kinds.Find(ctx, c.Hardware, claim.Namespace, claim.Name)
+	existing, err := kinds.Find(ctx, c.hardware, claim.Namespace, claim.Name)
 	switch {
 	case err != nil:
 		return nil, err
 	case existing == nil:
 		// A host of this name would take the HardwareData for its own.
-		if namesake, err := kinds.Find(ctx, c.Hosts, claim.Namespace, claim.Name); namesake != nil || err != nil {
+		if namesake, err := kinds.Find(ctx, c.hosts, claim.Namespace, claim.Name); namesake != nil || err != nil {
 			return ofHost, err
 		}
 	case !metal3.IsOwnedBy(existing, claim):
@@ -45,15 +45,15 @@ func (c *Controller) copyHardware(ctx context.Context, claim *metal3.HostClaim, 
 	if existing != nil && equality.Semantic.DeepEqual(existing.Spec.HardwareDetails, host.Status.HardwareDetails) {
 		return ofClaim, nil
 	}
-	if err := c.Fence.Check(); err != nil {
+	if err := c.fence.Check(); err != nil {
 		return nil, err
 	}
 	spec := metal3.HardwareDataSpec{HardwareDetails: host.Status.HardwareDetails.DeepCopy()}
 	if existing != nil {
 		existing.Spec = spec
-		_, err = c.Hardware.Update(ctx, existing)
+		_, err = c.hardware.Update(ctx, existing)
 	} else {
-		_, err = c.Hardware.Create(ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{
+		_, err = c.hardware.Create(ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace, Name: claim.Name,
 			OwnerReferences: []metav1.OwnerReference{metal3.NewOwnerReference("HostClaim", claim)},
 		}, Spec: spec})

@@ -44,7 +44,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 		if !c.Manages(namespace) {
 			continue // a tenant who may write the status can name any
 		}
-		if err := c.deleteCopies(ctx, claim, namespace, nil); err != nil {
+		if err := c.copier.deleteCopies(ctx, claim, namespace, nil); err != nil {
 			failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
 			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
 		}
