@@ -50,12 +50,13 @@ type Deps struct {
 type Controller struct {
 	Deps
 	*kinds.Controller[*metal3.DataImage]
+	reporter reporter
 
 	// changes are the places of drives that are being changed, each of which occupies a worker of Ironic's until the BMC and
 	// the server of the image have answered.
 	changes *limit.IronicPlaces
 
-	mu sync.Mutex
+	mu sync.Mutex // guards all that follows
 	// changing are the hosts whose drives have one of these places, and the name of the Ironic whose place it is.
 	changing map[types.NamespacedName]string
 	// attempts are the images, by name, for which Ironic was asked to change the drive and whose outcome
@@ -83,7 +84,7 @@ const (
 // New returns a Controller.
 func New(deps Deps) *Controller {
 	c := &Controller{
-		Deps: deps, attempts: map[types.NamespacedName]attempt{}, changing: map[types.NamespacedName]string{},
+		Deps: deps, reporter: reporter{deps.Images, deps.Events, deps.Clock}, attempts: map[types.NamespacedName]attempt{}, changing: map[types.NamespacedName]string{},
 		asked: map[types.NamespacedName]bool{}, verdicts: map[types.NamespacedName]verdict{},
 	}
 	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{

@@ -132,7 +132,7 @@ func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.Bar
 		return outcome{done: true}, nil
 	case isLiveISO(host):
 		// Ironic has the live ISO in a drive, and can only eject all of them.
-		return outcome{done: true}, c.reportWithoutDrive(ctx, image, "the host boots from a live ISO, which is in its virtual drive: a DataImage cannot be attached besides")
+		return outcome{done: true}, c.reporter.reportWithoutDrive(ctx, image, "the host boots from a live ISO, which is in its virtual drive: a DataImage cannot be attached besides")
 	case node.Reservation != "":
 		return outcome{after: c.pause(image)}, nil // probably with what was asked for before
 	}
@@ -141,7 +141,7 @@ func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.Bar
 		return outcome{}, err
 	}
 	if !features.VirtualMedia {
-		return outcome{done: true}, c.reportWithoutDrive(ctx, image, tooOld)
+		return outcome{done: true}, c.reporter.reportWithoutDrive(ctx, image, tooOld)
 	}
 	if !c.enterChange(host) {
 		return outcome{after: turnRetry}, nil
@@ -156,7 +156,7 @@ func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.Bar
 	drives, err := client.GetVirtualMedia(limited, node.UUID)
 	switch {
 	case ironic.IsWithoutVirtualMedia(err):
-		return outcome{done: true}, c.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, ironic.MessageOf(err)))
+		return outcome{done: true}, c.reporter.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, ironic.MessageOf(err)))
 	case err != nil:
 		return c.failed(ctx, image, image.Status.AttachedImage.URL, "the virtual drives cannot be read", err)
 	}
@@ -176,7 +176,7 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 	attempted := c.attempted(image, false)
 	switch {
 	case inserted && recorded == wanted, !inserted && wanted == "":
-		return outcome{done: true}, c.reportSuccess(ctx, image, wanted)
+		return outcome{done: true}, c.reporter.reportSuccess(ctx, image, wanted)
 	case inserted: // another image, or one that is not wanted any more
 		if attempted {
 			return c.notDone(ctx, image, recorded, "the image in the virtual drive could not be ejected", node)
@@ -190,9 +190,9 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 		return c.notDone(ctx, image, "", fmt.Sprintf("image %s could not be attached", wanted), node)
 	}
 	if err := c.CheckURL(ctx, wanted); err != nil {
-		return c.report(ctx, image, "", "spec.url: "+err.Error())
+		return c.reporter.report(ctx, image, "", "spec.url: "+err.Error())
 	}
-	image, err := c.recordAttached(ctx, image, wanted)
+	image, err := c.reporter.recordAttached(ctx, image, wanted)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -209,7 +209,7 @@ func (c *Controller) notDone(ctx context.Context, image *metal3.DataImage, attac
 	if why == "" {
 		why = "Ironic reports no error, but the BMC does not say that it has been done"
 	}
-	return c.report(ctx, image, attached, what+": "+why)
+	return c.reporter.report(ctx, image, attached, what+": "+why)
 }
 
 // failed reports a request that has failed because of this host, and passes on all other errors.
@@ -220,7 +220,7 @@ func (c *Controller) failed(ctx context.Context, image *metal3.DataImage, attach
 	if !isAboutHost(err) {
 		return outcome{}, err
 	}
-	return c.report(ctx, image, attached, what+": "+ironic.MessageOf(err))
+	return c.reporter.report(ctx, image, attached, what+": "+ironic.MessageOf(err))
 }
 
 // isAboutHost reports whether Ironic has answered, and what it says is about the host or its BMC.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
@@ -15,51 +16,58 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
+// reporter records in DataImages what becomes of their drives, and tells it in events.
+type reporter struct {
+	images kinds.Store[*metal3.DataImage]
+	events kinds.Events
+	clock  clock.PassiveClock
+}
+
 // reportSuccess records what is in the drive, and that there is no error.
-func (c *Controller) reportSuccess(ctx context.Context, image *metal3.DataImage, attached string) error {
-	return c.record(ctx, image, func(status *metal3.DataImageStatus) {
+func (r reporter) reportSuccess(ctx context.Context, image *metal3.DataImage, attached string) error {
+	return r.record(ctx, image, func(status *metal3.DataImageStatus) {
 		status.AttachedImage.URL, status.Error = attached, metal3.DataImageError{}
 	})
 }
 
 // recordAttached records that Ironic is about to attach an image. The error of an earlier attempt
 // stays until the outcome is known.
-func (c *Controller) recordAttached(ctx context.Context, image *metal3.DataImage, url string) (*metal3.DataImage, error) {
-	err := c.record(ctx, image, func(status *metal3.DataImageStatus) { status.AttachedImage.URL = url })
+func (r reporter) recordAttached(ctx context.Context, image *metal3.DataImage, url string) (*metal3.DataImage, error) {
+	err := r.record(ctx, image, func(status *metal3.DataImageStatus) { status.AttachedImage.URL = url })
 	return image, err
 }
 
 // reportWithoutDrive records why the host has no virtual drive for the image.
-func (c *Controller) reportWithoutDrive(ctx context.Context, image *metal3.DataImage, message string) error {
+func (r reporter) reportWithoutDrive(ctx context.Context, image *metal3.DataImage, message string) error {
 	if image.Status.Error.Message == lifecycle.CutMessage(message) && image.Status.AttachedImage.URL == "" {
 		return nil
 	}
-	_, err := c.report(ctx, image, "", message)
+	_, err := r.report(ctx, image, "", message)
 	return err
 }
 
 // report records a problem and tells it in an event. attached is the image that is in the drive.
-func (c *Controller) report(ctx context.Context, image *metal3.DataImage, attached, problem string) (outcome, error) {
+func (r reporter) report(ctx context.Context, image *metal3.DataImage, attached, problem string) (outcome, error) {
 	problem = lifecycle.CutMessage(problem)
-	err := c.record(ctx, image, func(status *metal3.DataImageStatus) {
+	err := r.record(ctx, image, func(status *metal3.DataImageStatus) {
 		status.AttachedImage.URL = attached
 		status.Error = metal3.DataImageError{Count: status.Error.Count + 1, Message: problem}
 	})
 	if err != nil {
 		return outcome{}, err
 	}
-	c.event(image, corev1.EventTypeWarning, "DataImageFailed", problem)
+	r.event(image, corev1.EventTypeWarning, "DataImageFailed", problem)
 	return outcome{problem: "DataImage " + image.Name + ": " + problem}, nil
 }
 
 // record changes the status of an image, which is updated in place, and reports what has changed in
 // the drive. An image that no longer exists is ignored.
-func (c *Controller) record(ctx context.Context, image *metal3.DataImage, change func(*metal3.DataImageStatus)) error {
+func (r reporter) record(ctx context.Context, image *metal3.DataImage, change func(*metal3.DataImageStatus)) error {
 	before := image.Status.AttachedImage.URL
 	updated := image.DeepCopy()
 	change(&updated.Status)
-	updated.Status.LastReconciled = new(metav1.NewTime(c.Clock.Now()))
-	recorded, err := c.Images.UpdateStatus(ctx, updated)
+	updated.Status.LastReconciled = new(metav1.NewTime(r.clock.Now()))
+	recorded, err := r.images.UpdateStatus(ctx, updated)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -70,13 +78,13 @@ func (c *Controller) record(ctx context.Context, image *metal3.DataImage, change
 	switch after := image.Status.AttachedImage.URL; {
 	case after == before:
 	case after != "":
-		c.event(image, corev1.EventTypeNormal, "AttachingDataImage", "Attaching image "+after)
+		r.event(image, corev1.EventTypeNormal, "AttachingDataImage", "Attaching image "+after)
 	case image.Status.Error.Message == "":
-		c.event(image, corev1.EventTypeNormal, "DataImageDetached", "Image "+before+" is detached")
+		r.event(image, corev1.EventTypeNormal, "DataImageDetached", "Image "+before+" is detached")
 	}
 	return nil
 }
 
-func (c *Controller) event(image *metal3.DataImage, eventType, reason, message string) {
-	c.Events.RecordObject(kinds.ReferenceTo("DataImage", image), events.Event{Type: eventType, Reason: reason, Message: message})
+func (r reporter) event(image *metal3.DataImage, eventType, reason, message string) {
+	r.events.RecordObject(kinds.ReferenceTo("DataImage", image), events.Event{Type: eventType, Reason: reason, Message: message})
 }
