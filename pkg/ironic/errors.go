@@ -286,7 +286,6 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 	var timeout net.Error
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
-	var alert *net.OpError
 	var record tls.RecordHeaderError
 	var tooLong *http.MaxBytesError
 	switch {
@@ -302,7 +301,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 		e.Class, e.Reason = "dns", fmt.Sprintf("host name %q cannot be resolved", dns.Name)
 	case errors.As(err, &cert):
 		e.Class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
-	case errors.As(err, &alert) && alert.Op == "remote error", errors.As(err, &record): // crypto/tls exports the alerts of QUIC only
+	case isAlert(err), errors.As(err, &record):
 		e.Class, e.Reason = "tls", "TLS: "+err.Error()
 	case errors.As(err, &tooLong):
 		e.Class, e.Reason = "other", "the answer is longer than any of Ironic's"
@@ -310,6 +309,12 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 		e.Class, e.Reason = "other", err.Error()
 	}
 	return e
+}
+
+// isAlert reports whether the other side has ended TLS with an alert. crypto/tls exports only those of QUIC.
+func isAlert(err error) bool {
+	var alert *net.OpError
+	return errors.As(err, &alert) && alert.Op == "remote error"
 }
 
 // IsConnectionReset reports whether the connection broke. Ironic's own server does this to

@@ -71,7 +71,10 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 		return err
 	}
 	hosts := byIronic(list)
-	if len(s.members) == 1 && len(s.problems) == 0 {
+	switch {
+	case namespace != "" && len(hosts) == 0:
+		return nil // nothing in the answer is Ironic's
+	case len(s.members) == 1 && len(s.problems) == 0 && (len(hosts) == 0 || len(hosts) == 1 && len(hosts[""]) > 0):
 		return live.OnlyOf(hosts[""], f.home.Refresher.RefreshAll(ctx, hosts[""]...))
 	}
 	if namespace == "" {

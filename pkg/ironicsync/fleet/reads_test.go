@@ -115,6 +115,24 @@ func TestRefreshAllOfNamespace(t *testing.T) {
 	})
 }
 
+// TestHostsOfAnIronicThatIsGone: a list of hosts whose IronicInstance does not exist says so, also if there is no other one; one of a
+// namespace without hosts waits for no Ironic.
+func TestHostsOfAnIronicThatIsGone(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.follow()
+		b.addHost(0, "gone")
+		for _, namespace := range []string{enginetest.Namespace, ""} {
+			if err := b.RefreshAll(t.Context(), namespace); err == nil || !strings.Contains(err.Error(), "gone") {
+				t.Errorf("the reader of namespace %q is told: %v", namespace, err)
+			}
+		}
+		b.wires.to["home"].Sim.RefuseConnections()
+		if err := b.RefreshAll(t.Context(), "without-hosts"); err != nil {
+			t.Errorf("the reader of a namespace without hosts is told: %v", err)
+		}
+	})
+}
+
 // TestReadHostThatMoves: a read follows a host that is moved to another Ironic while it is read, whether it is read singly or
 // together with all.
 func TestReadHostThatMoves(t *testing.T) {

@@ -23,7 +23,7 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	since := "as recorded before this server started"
+	since := "as it was last recorded"
 	if !e.Observed.IsZero() {
 		since = "as of " + e.Observed.UTC().Format(time.RFC3339)
 	}

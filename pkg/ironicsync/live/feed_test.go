@@ -327,6 +327,7 @@ func TestOneBadHost(t *testing.T) {
 		"an inventory of 2 MiB": {inventory: `{"hostname": "` + strings.Repeat("x", 2<<20) + `"}`, problem: "larger"},
 		"not what Ironic sends": {inventory: `{"memory": "much"}`, problem: `inventory.memory is "much"`},
 		"etcd does not take it": {inventory: fourGigabytes, refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Status.HardwareDetails != nil, tooLarge) }, problem: "too large"},
+		"a bug that it meets":   {refuses: func(h *metal3.BareMetalHost) error { panicIf(h.Name == enginetest.HostName(0)); return nil }, partial: true},
 		"etcd takes none of it": {refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Name == enginetest.HostName(0), tooLarge) }, partial: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -378,6 +379,12 @@ func TestOneBadHost(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func panicIf(is bool) {
+	if is {
+		panic("index out of range")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -133,8 +134,17 @@ func (o *observer) readHost(ctx context.Context, namespace, name string, cached 
 // then. The host must have been read before the node. The node is nil if Ironic has none;
 // observe redacts passwords in it. With readInventory, the inventory of a finished inspection
 // is read if it has not been yet.
-func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (*metal3.BareMetalHost, lifecycle.Observation, error) {
-	seen := o.observationOf(host, node)
+//
+// A panic is an error of this host: what Ironic and a BMC say of one machine does not end the server, whose other replicas would read
+// it, too.
+func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (recorded *metal3.BareMetalHost, seen lifecycle.Observation, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			recorded, err = host, fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)
+			klog.FromContext(ctx).Error(err, "Panic", "host", klog.KObj(host), "stack", string(debug.Stack()))
+		}
+	}()
+	seen = o.observationOf(host, node)
 	if seen.IsConcealed(host) {
 		recorded, err := o.record(ctx, host, seen)
 		return recorded, seen, err
@@ -153,7 +163,7 @@ func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node
 	if seen.Node != nil && lifecycle.IsSetBack(host, seen.Node) && o.index.SetBackFor(seen.Node, o.clock.Now()) < setBackGrace {
 		return host, seen, errSetBack
 	}
-	recorded, err := o.record(ctx, host, seen)
+	recorded, err = o.record(ctx, host, seen)
 	if seen.Inspected != nil && seen.Inspected.Hardware != nil && err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		// The inventory may be why etcd refuses the host. Record everything else.
 		seen.Inspected = &lifecycle.Inspected{Problem: fmt.Sprintf("it cannot be recorded: %v", err)}

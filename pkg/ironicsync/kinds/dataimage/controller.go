@@ -69,8 +69,9 @@ type Controller struct {
 
 // attempt is that Ironic was asked to change the drive for an image.
 type attempt struct {
-	image types.UID
-	at    time.Time
+	image  types.UID
+	wanted string // the URL, then
+	at     time.Time
 }
 
 const (

@@ -197,7 +197,11 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 		return outcome{}, err
 	}
 	if err := client.AttachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID, wanted); err != nil {
-		return c.failed(ctx, image, "", fmt.Sprintf("image %s cannot be attached", wanted), err)
+		attached := "" // what a BMC that answers has refused is not in its drive
+		if ironic.IsTimeout(err) {
+			attached = wanted // it may be, later
+		}
+		return c.failed(ctx, image, attached, fmt.Sprintf("image %s cannot be attached", wanted), err)
 	}
 	c.attempted(image, true)
 	return outcome{after: driveRetry}, nil
@@ -258,17 +262,18 @@ func (c *Controller) attempted(image *metal3.DataImage, now bool) (before bool) 
 	defer c.mu.Unlock()
 	_, before = c.attemptFor(image)
 	if key := kinds.KeyOf(image); now {
-		c.attempts[key] = attempt{image.UID, c.Clock.Now()}
+		c.attempts[key] = attempt{image.UID, wantedURL(image), c.Clock.Now()}
 	} else {
 		delete(c.attempts, key)
 	}
 	return before
 }
 
-// attemptFor returns when Ironic was asked to change the drive for the image, if its outcome was not read yet. c.mu must be held.
+// attemptFor returns when Ironic was asked to change the drive for what is wanted now, if its outcome was not read yet. c.mu must be
+// held.
 func (c *Controller) attemptFor(image *metal3.DataImage) (at time.Time, found bool) {
 	last, found := c.attempts[kinds.KeyOf(image)]
-	return last.at, found && last.image == image.UID
+	return last.at, found && last.image == image.UID && last.wanted == wantedURL(image)
 }
 
 // isAttempted reports whether Ironic was asked to change the drive, and the outcome was not read yet.

@@ -5,6 +5,7 @@ package dataimage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,49 @@ func TestAttachIsRepeated(t *testing.T) {
 	w.drive = "" // and the server is restarted after it has recorded the attachment
 	if ready, problem := w.powerOn(w.controller()); !ready || w.drive == "" {
 		t.Errorf("after a restart: %t, %q", ready, problem)
+	}
+}
+
+// An image that is attached after nobody waited for it any more does not stay in the drive when its DataImage is deleted.
+func TestAttachedTooLate(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.lateAnswer = true
+	if _, problem := w.powerOn(c); !strings.Contains(problem, "no answer within 30s") {
+		t.Errorf("the problem is %q", problem)
+	}
+	w.drive = w.image.Spec.URL
+	w.image.DeletionTimestamp = new(metav1.Now())
+	for range 5 {
+		w.reconcile(c)
+	}
+	if w.drive != "" || w.image != nil {
+		t.Errorf("%q is in the drive, the DataImage is %+v", w.drive, w.image)
+	}
+}
+
+// A DataImage that is changed or deleted while its image is being attached says nothing of an ejection that nobody has asked for.
+func TestChangedWhileItIsAttached(t *testing.T) {
+	for name, change := range map[string]func(*metal3.DataImage){
+		"changed": func(d *metal3.DataImage) { d.Spec.URL = "http://images.example/b.iso" },
+		"deleted": func(d *metal3.DataImage) { d.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.controller()
+			_, _, _ = c.BeforePowerOn(t.Context(), w.host)
+			w.reconcile(c)
+			if w.drive == "" {
+				t.Fatal("nothing was attached")
+			}
+			change(w.image)
+			for range 5 {
+				w.reconcile(c)
+			}
+			if slices.ContainsFunc(w.events, func(event string) bool { return strings.HasPrefix(event, "Warning") }) || w.image != nil && w.image.Status.Error.Message != "" {
+				t.Errorf("events %q, %+v", w.events, w.image)
+			}
+		})
 	}
 }
 

@@ -27,11 +27,13 @@ type world struct {
 	getError error
 	// attachError is what Ironic finds when it attaches an image, after it has accepted the request.
 	attachError string
-	notAllowed  error
-	unproven    string // why the node is not the host's
-	requests    []string
-	events      enginetest.Events
-	images      *enginetest.Slot[*metal3.DataImage]
+	// lateAnswer has no attachment answered in time, which is carried out all the same, later.
+	lateAnswer bool
+	notAllowed error
+	unproven   string // why the node is not the host's
+	requests   []string
+	events     enginetest.Events
+	images     *enginetest.Slot[*metal3.DataImage]
 	// ironics are those that there are, by name. The world is that of the server's flags.
 	ironics enginetest.Ironics[Ironic]
 }
@@ -93,6 +95,9 @@ func (w *world) AttachVirtualMedia(_ context.Context, fence ironic.Fence, _, url
 	}
 	if w.drive != "" {
 		w.t.Error("Ironic 29.0 attaches nothing to a drive that is not empty")
+	}
+	if w.lateAnswer {
+		return &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer within 30s"}
 	}
 	w.node.LastError = w.attachError
 	if w.attachError == "" {

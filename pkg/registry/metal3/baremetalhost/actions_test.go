@@ -146,7 +146,9 @@ func TestActionsWithHungEtcd(t *testing.T) {
 	soft := func() runtime.Object {
 		return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}}
 	}
-	on := func() runtime.Object { return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}} }
+	on := func() runtime.Object {
+		return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
+	}
 	inspect := func() runtime.Object { return &metal3.HostInspection{} }
 	refused := &ironic.APIError{Status: 400, Op: "test", Message: "the machine is sealed"}
 	tests := []struct {

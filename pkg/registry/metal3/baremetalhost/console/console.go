@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -349,17 +350,28 @@ func (c *Consoles) closeAbandoned(ctx context.Context) {
 		}
 		return
 	}
+	var running errgroup.Group // of which one that cannot be disabled holds up no other
+	running.SetLimit(maxConnections)
 	for _, node := range nodes {
-		if ctx.Err() != nil {
-			return
-		}
-		claim, err := c.claims.Claim(listCtx, node, "metal3-apiserver", false)
-		if inUse := new(InUseError); errors.As(err, &inUse) {
-			continue
-		} else if err != nil {
-			klog.ErrorS(err, "A console that was left enabled could not be claimed", "ironic", node.Ironic, "node", node.UUID)
-			continue
-		}
-		c.release(node, claim)
+		running.Go(func() error {
+			c.closeAbandonedOf(ctx, node)
+			return nil
+		})
 	}
+	_ = running.Wait()
+}
+
+// closeAbandonedOf disables the console of a node, unless somebody has it by now.
+func (c *Consoles) closeAbandonedOf(ctx context.Context, node Node) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	claim, err := c.claims.Claim(ctx, node, "metal3-apiserver", false)
+	if inUse := new(InUseError); errors.As(err, &inUse) {
+		return
+	}
+	if err != nil {
+		klog.ErrorS(err, "A console that was left enabled could not be claimed", "ironic", node.Ironic, "node", node.UUID)
+		return
+	}
+	c.release(node, claim)
 }

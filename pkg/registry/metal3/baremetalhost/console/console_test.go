@@ -33,6 +33,7 @@ type fakeIronic struct {
 	url      string
 	conns    []net.Conn
 	hold     chan struct{} // what is to be closed before GetConsole answers; may be nil
+	hung     chan struct{} // the same for the node hung
 }
 
 func newFakeIronic(t *testing.T) *fakeIronic {
@@ -76,6 +77,9 @@ func (f *fakeIronic) hangUp() {
 }
 
 func (f *fakeIronic) GetConsole(_ context.Context, node string) (*ironic.Console, error) {
+	if node == "hung" {
+		<-f.hung
+	}
 	if f.hold != nil {
 		<-f.hold
 	}
@@ -451,6 +455,32 @@ func TestAbandonedConsoleIsDisabled(t *testing.T) {
 	}
 	if left, _ := claims.Abandoned(t.Context()); slices.Contains(left, killed) {
 		t.Errorf("abandoned still: %v", left)
+	}
+}
+
+// TestAbandonedConsoleThatHangs: a console that cannot be disabled holds up no other one, which is open without a password meanwhile.
+func TestAbandonedConsoleThatHangs(t *testing.T) {
+	f := newFakeIronic(t)
+	claims := newFakeClaims()
+	claims.abandoned[Node{UUID: "hung"}] = true
+	for i := range 5 {
+		name := fmt.Sprintf("killed-%d", i)
+		f.enabled[name], claims.abandoned[Node{UUID: name}] = true, true
+	}
+	f.hung = make(chan struct{})
+	consoles := New(t.Context(), f.of, claims)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		consoles.closeAbandoned(t.Context())
+	}()
+	defer func() { close(f.hung); <-ended }()
+	for left := []Node(nil); len(left) != 1; left, _ = claims.Abandoned(t.Context()) {
+		select {
+		case <-ended:
+			t.Fatal("the one that hangs was not waited for")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
