@@ -40,6 +40,9 @@ const (
 	BMCRestarts Fault = "bmc-restarts"
 	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
 	RefuseMedia Fault = "refuse-media"
+	// PartsFail makes the BMC answer 500 for what is not needed to switch and boot the machine: BIOS settings and their registry,
+	// firmware, disks, network cards, Secure Boot, virtual drives and events.
+	PartsFail Fault = "parts-fail"
 )
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an

@@ -106,8 +106,17 @@ func (b *bmc) routes() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "Base.1.0.ResourceMissingAtURI", "There is nothing at "+r.URL.Path+".")
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if message, fails := m.fault(PartsFail); fails && slices.ContainsFunc(failingParts, func(part string) bool { return strings.Contains(r.URL.Path, part) }) {
+			fail(w, http.StatusInternalServerError, "Base.1.0.InternalError", message)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
+
+// failingParts are in the paths of what fails with PartsFail.
+var failingParts = []string{"/Bios", "/Registries", "/UpdateService", "/Storage", "/EthernetInterfaces", "/NetworkAdapters", "/SecureBoot", "/VirtualMedia", "/EventService"}
 
 func (m *Machine) serviceRoot() object {
 	return resource("/redfish/v1/", "RootService", object{

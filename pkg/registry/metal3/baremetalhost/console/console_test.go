@@ -475,10 +475,13 @@ func TestAbandonedConsoleThatHangs(t *testing.T) {
 		consoles.closeAbandoned(t.Context())
 	}()
 	defer func() { close(f.hung); <-ended }()
+	limit := time.After(time.Minute)
 	for left := []Node(nil); len(left) != 1; left, _ = claims.Abandoned(t.Context()) {
 		select {
 		case <-ended:
 			t.Fatal("the one that hangs was not waited for")
+		case <-limit:
+			t.Fatalf("left enabled: %v", left)
 		case <-time.After(time.Millisecond):
 		}
 	}
