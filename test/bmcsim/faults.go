@@ -40,8 +40,9 @@ const (
 	BMCRestarts Fault = "bmc-restarts"
 	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
 	RefuseMedia Fault = "refuse-media"
-	// PartsFail makes the BMC answer 500 for what is not needed to switch and boot the machine: BIOS settings and their registry,
-	// firmware, disks, network cards, Secure Boot, virtual drives and events.
+	// PartsFail makes the BMC answer 500 for what neither booting nor inspecting the machine needs: BIOS settings and their registry,
+	// firmware, disks, network adapters, Secure Boot, virtual drives and events. (Without the network interfaces of the System, Ironic
+	// inspects nothing.)
 	PartsFail Fault = "parts-fail"
 )
 

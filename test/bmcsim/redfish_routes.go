@@ -116,7 +116,7 @@ func (b *bmc) routes() http.Handler {
 }
 
 // failingParts are in the paths of what fails with PartsFail.
-var failingParts = []string{"/Bios", "/Registries", "/UpdateService", "/Storage", "/EthernetInterfaces", "/NetworkAdapters", "/SecureBoot", "/VirtualMedia", "/EventService"}
+var failingParts = []string{"/Bios", "/Registries", "/UpdateService", "/Storage", "/NetworkAdapters", "/SecureBoot", "/VirtualMedia", "/EventService"}
 
 func (m *Machine) serviceRoot() object {
 	return resource("/redfish/v1/", "RootService", object{

@@ -45,7 +45,7 @@ type connection struct {
 	clock     clock.Clock
 	slots     [classes]*slots
 	// features are what was negotiated; nil when Ironic has to be asked again.
-	features atomic.Pointer[ironic.Features]
+	features atomic.Pointer[negotiated]
 }
 
 // Close closes the connections that are not in use.

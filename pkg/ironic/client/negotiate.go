@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -16,11 +17,21 @@ import (
 // maxVersionHeader is in each answer of Ironic.
 const maxVersionHeader = "X-Openstack-Ironic-Api-Maximum-Version"
 
+// negotiated is what Ironic can do in the version that was negotiated then.
+type negotiated struct {
+	ironic.Features
+	at time.Time
+}
+
+// upgradePause is how long what was negotiated is used though an answer offers more: while several API servers are upgraded, the
+// next request may go to an old one.
+const upgradePause = time.Minute
+
 // Features returns what Ironic can do, by the version of the API in which it is asked. That is found out on
 // first use, and again after Ironic was away or refused the version.
 func (c *connection) Features(ctx context.Context) (ironic.Features, error) {
 	if known := c.features.Load(); known != nil {
-		return *known, nil
+		return known.Features, nil
 	}
 	var found ironic.Features
 	err := c.do(ctx, request{op: "APIVersion", text: "ask for the API version", class: reads, method: http.MethodGet, featuresOnly: &found})
@@ -31,7 +42,7 @@ func (c *connection) Features(ctx context.Context) (ironic.Features, error) {
 // is not known.
 func (c *connection) negotiate(ctx context.Context, sc *gophercloud.ServiceClient, op string) (ironic.Features, error) {
 	if known := c.features.Load(); known != nil {
-		return *known, nil
+		return known.Features, nil
 	}
 	start := c.clock.Now()
 	// gophercloud's GetSupportedMicroversions hides why it could not ask.
@@ -57,6 +68,16 @@ func (c *connection) negotiate(ctx context.Context, sc *gophercloud.ServiceClien
 				sc.ResourceBaseURL(), offered, ironic.OldestAPIVersion)}
 	}
 	use := ironic.FeaturesOf(ironic.Negotiate(offered))
-	c.features.Store(&use)
+	c.features.Store(&negotiated{use, c.clock.Now()})
 	return use, nil
+}
+
+// noteOffer has the version negotiated again if an answer shows that Ironic was upgraded. Where API servers are upgraded one after the
+// other, no request fails.
+func (c *connection) noteOffer(header http.Header) {
+	known := c.features.Load()
+	offered, err := ironic.ParseAPIVersion(header.Get(maxVersionHeader))
+	if err == nil && known != nil && known.APIVersion.IsOlderThan(ironic.Negotiate(offered)) && c.clock.Since(known.at) > upgradePause {
+		c.features.CompareAndSwap(known, nil)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -172,6 +173,32 @@ func TestNegotiatesAgainAfterOutage(t *testing.T) {
 	}
 	if got := f.last().Version; got != "1.115" {
 		t.Errorf("after the upgrade: asked in version %s, want 1.115", got)
+	}
+}
+
+// TestNegotiatesAgainAfterUpgrade: where Ironic is upgraded without an outage, its answers tell; but one server of several does not have
+// each read ask for the version twice.
+func TestNegotiatesAgainAfterUpgrade(t *testing.T) {
+	f := newFake(t, 96, answer(200, "{}"))
+	now := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	c := f.client(func(cfg *Config) { cfg.Clock = now })
+	asked := func() (version string) {
+		if _, err := c.GetNode(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		return f.last().Version
+	}
+	asked()
+	f.setMaxMinor(109)
+	for range 3 {
+		if got := asked(); got != "1.96" {
+			t.Errorf("just after the upgrade: asked in version %s", got)
+		}
+	}
+	now.Step(2 * upgradePause)
+	asked() // the answer tells
+	if got := asked(); got != "1.109" {
+		t.Errorf("after a while: asked in version %s", got)
 	}
 }
 

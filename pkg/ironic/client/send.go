@@ -129,6 +129,7 @@ func (c *connection) exchange(ctx context.Context, sc *gophercloud.ServiceClient
 		return codeOf(err), err
 	}
 	defer resp.Body.Close()
+	c.noteOffer(resp.Header)
 	var answer bytes.Buffer
 	answer.Grow(int(min(max(resp.ContentLength, 0)+bytes.MinRead, maxBuffer)))
 	if _, err := answer.ReadFrom(resp.Body); err != nil {
