@@ -327,9 +327,11 @@ func (s *sieve) strike() string {
 }
 
 var (
+	// passwordNames are what names of passwords end with.
+	passwordNames = []string{"password", "passwd", "pull_secret", "auth_token", "snmp_community", "priv_key", "auth_key"}
 	// namedPassword is a password by its name, in JSON, in Python's repr, in a
 	// command line or configuration file.
-	namedPassword = regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|pull_secret|auth_token|snmp_community|priv_key|auth_key)\\*["']?\s*(?:[:=]|, )\s*)` +
+	namedPassword = regexp.MustCompile(`(?i)([\w.-]*(?:` + strings.Join(passwordNames, "|") + `)\\*["']?\s*(?:[:=]|, )\s*)` +
 		`(?:u?\\+"(?:[^"\\]|\\+[^"\\])*\\+"|u?"(?:[^"\\]|\\.)*"|u?'(?:[^'\\]|\\.)*'|[^\s,;&'"})\]]+)`)
 	// urlPassword is user:password in a URL, and what looks like it.
 	urlPassword = regexp.MustCompile(`://[^\s/@]*:[^\s]*@(?:sha(?:256|512):)?`)
@@ -347,7 +349,13 @@ func NamedPasswords(text string) string {
 		return ""
 	}
 	text = cut(text, longestAnswer)
-	text = namedPassword.ReplaceAllString(text, "${1}"+redacted)
+	// Each poll has the last_error of each node, and the expressions took more time than all else that is done with them.
+	if mayHave(text, passwordNames...) {
+		text = namedPassword.ReplaceAllString(text, "${1}"+redacted)
+	}
+	if !strings.Contains(text, "://") && !mayHave(text, "authorization", "x-auth-token") {
+		return text
+	}
 	text = urlPassword.ReplaceAllStringFunc(text, func(found string) string {
 		if imageDigest.MatchString(found) {
 			return found
@@ -355,6 +363,13 @@ func NamedPasswords(text string) string {
 		return "://" + redacted + found[strings.LastIndex(found, "@"):]
 	})
 	return authorization.ReplaceAllString(text, "${1}"+redacted)
+}
+
+// mayHave reports whether a regular expression without regard to case may find one of some words of small ASCII letters.
+func mayHave(text string, words ...string) bool {
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) }) ||
+		strings.ContainsRune(lower, 'ſ') // which is an s to it
 }
 
 // cut shortens text to at most n bytes, and says so.

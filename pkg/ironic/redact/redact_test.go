@@ -62,6 +62,18 @@ func TestMaskPasswords(t *testing.T) {
 	}
 }
 
+// Whichever name a password has, and however that is written.
+func TestMaskPasswordsOfAnyName(t *testing.T) {
+	for _, name := range append([]string{"authorization: basic ", "x-auth-token: "}, passwordNames...) {
+		for _, spelled := range []string{name, strings.ToUpper(name), strings.ReplaceAll(name, "s", "ſ"), strings.ReplaceAll(name, "k", "\u212a")} {
+			text := "before " + spelled + "=hunter2 after"
+			if got := NamedPasswords(text); strings.Contains(got, "hunter2") {
+				t.Errorf("%s remains", got)
+			}
+		}
+	}
+}
+
 func TestContentsOf(t *testing.T) {
 	drive := map[string]any{
 		"user_data": "#cloud-config", "meta_data": map[string]any{"name": "a-long-name-of-a-host", "note": "a secret"},
