@@ -152,8 +152,7 @@ func TestNegotiatesAgainAfterOutage(t *testing.T) {
 	broken := false
 	f := newFake(t, 96, func(w http.ResponseWriter, _ *http.Request) {
 		if broken {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
+			panic(http.ErrAbortHandler) // closes the connection
 		}
 		w.Write([]byte("{}")) //nolint:errcheck // The client notices.
 	})
@@ -199,6 +198,20 @@ func TestNegotiatesAgainAfterUpgrade(t *testing.T) {
 	asked() // the answer tells
 	if got := asked(); got != "1.109" {
 		t.Errorf("after a while: asked in version %s", got)
+	}
+}
+
+// TestFailureForgetsNothing: while Ironic's database fails, each read takes one request, and not two.
+func TestFailureForgetsNothing(t *testing.T) {
+	f := newFake(t, newestMinor, answer(http.StatusInternalServerError, fault("database is locked")))
+	c := f.client()
+	for range 3 {
+		if _, err := c.GetNode(t.Context(), "a"); !ironic.IsUnavailable(err) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if n := f.versionRequests(); n != 1 {
+		t.Errorf("asked %d times for the version", n)
 	}
 }
 

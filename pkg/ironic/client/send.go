@@ -58,8 +58,8 @@ func (c *connection) try(caller context.Context, r request) (*gophercloud.Servic
 func (c *connection) noteOutage(ctx context.Context, op string, err error) {
 	class := classOf(err)
 	requestErrors.WithLabelValues(c.name, op, class).Inc()
-	if class == ironic.ClassTimeout {
-		return // A busy Ironic is the same afterwards, and has no time to be asked for its version before each read.
+	if class == ironic.ClassTimeout || statusOf(err) != 0 {
+		return // An Ironic that is busy, or fails at something, is the same afterwards, and has no time to be asked for its version each time.
 	}
 	// Whatever answers next may be another release.
 	c.features.Store(nil)
