@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ type Ironic struct {
 	mu sync.Mutex
 	// calls counts the requests by their names, refusals are the answers to those that are refused.
 	calls    map[string]int
+	steps    map[string][][]ironic.StepRequest
 	refusals map[string]*fsm.Refusal
 	late     map[string]time.Duration
 	// isAway is set while nobody listens.
@@ -50,7 +52,7 @@ func NewIronic(t *testing.T, options ironicsim.Options) *Ironic {
 		options.Delays = ironicsim.All(time.Second)
 	}
 	options.AutoInspect, options.AutoDeploy, options.DefaultRamdisk = true, true, true
-	i := &Ironic{Sim: ironicsim.New(options), t: t, calls: map[string]int{}, refusals: map[string]*fsm.Refusal{}, late: map[string]time.Duration{}}
+	i := &Ironic{Sim: ironicsim.New(options), t: t, calls: map[string]int{}, steps: map[string][][]ironic.StepRequest{}, refusals: map[string]*fsm.Refusal{}, late: map[string]time.Duration{}}
 	t.Cleanup(i.Sim.Close)
 	i.Sim.Judge(i.judge)
 	for n := range 99 {
@@ -129,6 +131,32 @@ func (i *Ironic) Count(call string) int {
 	return i.calls[call]
 }
 
+// Steps are those of each manual clean ("clean") or service ("service") that Ironic has begun at the request of a process.
+func (i *Ironic) Steps(call string) [][]ironic.StepRequest {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.steps[call])
+}
+
+// accepted notes the steps of a request that Ironic has accepted.
+func (i *Ironic) accepted(call string, r *http.Request) error {
+	if call != string(ironic.TargetClean) && call != string(ironic.TargetService) {
+		return nil
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return err
+	}
+	var sent ironic.ProvisionOptions
+	if err := json.NewDecoder(body).Decode(&sent); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.steps[call] = append(i.steps[call], slices.Concat(sent.CleanSteps, sent.ServiceSteps))
+	return nil
+}
+
 // Node is a node as the client shows it; nil if there is none.
 func (i *Ironic) Node(id string) *ironic.Node {
 	i.t.Helper()
@@ -165,8 +193,10 @@ func (w wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 		if away {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 		}
-		answer, err = w.sim.RoundTrip(r)
-		return err
+		if answer, err = w.sim.RoundTrip(r); err != nil || answer.StatusCode != http.StatusAccepted {
+			return err
+		}
+		return w.ironic.accepted(call, r)
 	}
 	if w.step == nil || r.Method == http.MethodGet {
 		err := send()

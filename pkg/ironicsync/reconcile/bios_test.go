@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 func (w *world) bios() *metal3.HostFirmwareSettings {
@@ -42,27 +43,23 @@ func (w *world) biosSays(detected, valid bool) bool {
 		(d.Status == "True") == detected && (v.Status == "True") == valid
 }
 
-func (w *world) cleans() int {
-	w.ironic.Mu.Lock()
-	defer w.ironic.Mu.Unlock()
-	return len(w.ironic.cleans)
-}
+// cleans is how often Ironic has begun a manual clean.
+func (w *world) cleans() int { return len(w.sim.Steps("clean")) }
 
 // TestBIOSSettings: the settings of a host appear with it, a changed value is applied by one clean
 // while the host runs nothing, and a provisioned host is left alone.
 func TestBIOSSettings(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.bios = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}
-		w.available()
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.available(redfishHost())
 		settings := w.bios()
 		if owner := settings.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(settings.Finalizers) != 0 {
 			t.Errorf("the settings are %+v", settings.ObjectMeta)
 		}
-		if settings.Status.Settings["Turbo"] != "on" || !w.biosSays(false, true) {
+		if settings.Status.Settings["BootMode"] != "Uefi" || !w.biosSays(false, true) {
 			t.Errorf("the status is %+v", settings.Status)
 		}
 		schema, err := w.firmware.schemas.Get(t.Context(), enginetest.Namespace, settings.Status.FirmwareSchema.Name)
-		if err != nil || len(schema.Spec.Schema) != 2 || len(schema.OwnerReferences) != 1 || schema.OwnerReferences[0].UID != settings.UID {
+		if err != nil || len(schema.Spec.Schema) != len(bmcsim.BIOSAttributes)-1 /* no passwords */ || len(schema.OwnerReferences) != 1 || schema.OwnerReferences[0].UID != settings.UID {
 			t.Errorf("the schema is %+v, %v", schema, err)
 		}
 
@@ -77,18 +74,18 @@ func TestBIOSSettings(t *testing.T) {
 		w.expectFault("HostFirmwareSettings ValidationFailed: Invalid BIOS setting: setting NoSuch is not in the Status field")
 
 		// At the moment that the host is available again, its settings say so.
-		w.wantBIOS("Turbo", "off")
+		w.wantBIOS("BootMode", "Bios")
 		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		if !w.biosSays(false, true) || w.bios().Status.Settings["Turbo"] != "off" || w.cleans() != 1 {
+		if !w.biosSays(false, true) || w.bios().Status.Settings["BootMode"] != "Bios" || w.sim.BMC(0).BIOS()["BootMode"] != "Bios" || w.cleans() != 1 {
 			t.Errorf("%d cleans, and the status is %+v", w.cleans(), w.bios().Status)
 		}
-		if n := w.ironic.count("provide"); n != 0 {
+		if n := w.sim.Count("provide"); n != 0 {
 			t.Errorf("the disks were cleaned %d times", n)
 		}
 
 		w.provision()
-		w.wantBIOS("Turbo", "on")
+		w.wantBIOS("BootMode", "Uefi")
 		w.after(time.Second, "detected", func() bool { return w.biosSays(true, true) })
 		time.Sleep(time.Hour)
 		if s := w.host().Status; w.cleans() != 1 || s.Provisioning.State != metal3.StateProvisioned || !s.PoweredOn || s.ErrorMessage != "" {
@@ -101,9 +98,9 @@ func TestBIOSSettings(t *testing.T) {
 		}
 
 		// The list is read once for each state that the node has been in, and not for each look.
-		asked := w.ironic.count("ListBIOSSettings")
+		asked := w.sim.Count("ListBIOSSettings")
 		time.Sleep(time.Hour)
-		if again := w.ironic.count("ListBIOSSettings"); again != asked || asked > 12 {
+		if again := w.sim.Count("ListBIOSSettings"); again != asked || asked > 12 {
 			t.Errorf("the list was read %d times, and %d times while nothing happened", asked, again-asked)
 		}
 	})
@@ -112,20 +109,19 @@ func TestBIOSSettings(t *testing.T) {
 // TestBIOSWishWaits: while Ironic does not give the BIOS settings of a machine, the host says which wish waits for that, and does all
 // else that is asked of it.
 func TestBIOSWishWaits(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
-		w.ironic.refuse["ListBIOSSettings"] = &ironic.APIError{Status: 500, Message: "no such table"}
-		w.available()
-		w.wantBIOS("Turbo", "off")
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.sim.Refuse("ListBIOSSettings", 500, "no such table")
+		w.available(redfishHost())
+		w.wantBIOS("BootMode", "Bios")
 		w.after(20*time.Second, "waiting", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
 		want := "What the HostFirmwareSettings asks for has to wait. Ironic does not give the BIOS settings of the machine, and is asked again after a while: no such table"
 		if message := ownWords(w.host()); message != want {
 			t.Errorf("the error is %q", message)
 		}
 		w.update(func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.InspectAnnotation: ""} })
-		inspections := w.ironic.count("inspect")
-		w.after(10*time.Minute, "inspected all the same", func() bool { return w.ironic.count("inspect") > inspections })
-		w.ironic.Change(func() { delete(w.ironic.refuse, "ListBIOSSettings") })
+		inspections := w.sim.Count("inspect")
+		w.after(10*time.Minute, "inspected all the same", func() bool { return w.sim.Count("inspect") > inspections })
+		w.sim.Accept("ListBIOSSettings")
 		w.after(time.Hour, "applied", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
 		if s := w.host().Status; w.cleans() != 1 || s.ErrorMessage != "" {
 			t.Errorf("%d cleans, %q", w.cleans(), s.ErrorMessage)

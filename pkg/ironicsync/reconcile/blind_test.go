@@ -131,3 +131,7 @@ func TestNodeThatIronicCannotShow(t *testing.T) {
 		})
 	})
 }
+
+func (w *world) editNode(change func(*ironic.Node)) {
+	w.ironic.Change(func() { w.ironic.edit(w.host().Status.Provisioning.ID, change) })
+}

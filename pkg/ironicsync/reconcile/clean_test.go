@@ -14,17 +14,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // requestClean records a request for clean steps, as the subresource does.
 func (w *world) requestClean(steps ...metal3.CleanStep) error {
 	w.t.Helper()
 	host := w.host()
-	node, err := w.ironic.GetNode(w.t.Context(), host.Status.Provisioning.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := lifecycle.RequestClean(host, node, steps, time.Now()); err != nil {
+	if err := lifecycle.RequestClean(host, w.sim.Node(host.Status.Provisioning.ID), steps, time.Now()); err != nil {
 		return err
 	}
 	if _, err := w.hosts.Record(w.t.Context(), host); err != nil {
@@ -45,7 +42,7 @@ func (w *world) cleaned(phase metal3.PreparationPhase) func() bool {
 
 // TestRequestedClean: the steps are carried out once, with their arguments.
 func TestRequestedClean(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
@@ -58,8 +55,8 @@ func TestRequestedClean(t *testing.T) {
 		}
 		w.after(20*time.Second, "cleaned", w.cleaned(metal3.PreparationSucceeded))
 		time.Sleep(time.Hour)
-		if step := w.ironic.cleans[0][0]; w.cleans() != 1 || step.Interface != "deploy" || step.Step != "erase_devices" || fmt.Sprint(step.Args) != "map[passes:3]" {
-			t.Errorf("%d cleans: %+v", w.cleans(), w.ironic.cleans)
+		if step := w.sim.Steps("clean")[0][0]; w.cleans() != 1 || step.Interface != "deploy" || step.Step != "erase_devices" || fmt.Sprint(step.Args) != "map[passes:3]" {
+			t.Errorf("%d cleans: %+v", w.cleans(), w.sim.Steps("clean"))
 		}
 		w.provision()
 		if err := w.requestClean(erase); err == nil || !strings.Contains(err.Error(), "it is provisioned, and only an available host") {
@@ -78,14 +75,15 @@ func TestRequestedClean(t *testing.T) {
 // TestRequestedCleanFails: the host says which step has failed, and is available again later. The step
 // is not tried again.
 func TestRequestedCleanFails(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
+		w.failNext("clean")
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
 		}
 		w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
-		if s := w.host().Status; s.ErrorMessage != "it failed" || s.Record.RequestedClean != nil || s.Record.Preparation.Phase != metal3.PreparationFailed || s.Record.Preparation.Message != "it failed" {
+		words := w.sim.Node(w.host().Status.Provisioning.ID).LastError
+		if s := w.host().Status; !strings.HasSuffix(words, ": "+failure) || s.ErrorMessage != "The preparation has failed. "+words || s.Record.RequestedClean != nil || s.Record.Preparation.Phase != metal3.PreparationFailed || s.Record.Preparation.Message != words {
 			t.Errorf("the error is %q, and the preparation %+v", s.ErrorMessage, s.Record.Preparation)
 		}
 		if took := w.after(10*time.Minute, "available again", w.cleaned(metal3.PreparationFailed)); took < 50*time.Second {
@@ -105,7 +103,7 @@ func TestRequestedCleanRefused(t *testing.T) {
 	} {
 		settings := fleetSettings()
 		settings.Images = destination.Policy{}
-		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+		inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.available()
 			if err := w.requestClean(metal3.CleanStep{Interface: "management", Step: "update_firmware", Args: &runtime.RawExtension{Raw: []byte(`{"firmware_images":[{"url":"` + url + `"}]}`)}}); err != nil {
 				t.Fatal(err)
@@ -115,7 +113,7 @@ func TestRequestedCleanRefused(t *testing.T) {
 			})
 			w.after(10*time.Minute, "available again", w.cleaned(metal3.PreparationFailed))
 			if w.cleans() != 0 {
-				t.Errorf("cleans: %v", w.ironic.cleans)
+				t.Errorf("cleans: %v", w.sim.Steps("clean"))
 			}
 		})
 	}
@@ -124,17 +122,14 @@ func TestRequestedCleanRefused(t *testing.T) {
 // TestRequestedCleanOutdated: what was asked for is not done to a machine that was used otherwise
 // meanwhile, and the host says so.
 func TestRequestedCleanOutdated(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		w.stop()
 		if err := w.requestClean(erase); err != nil {
 			t.Fatal(err)
 		}
-		id := w.host().Status.Provisioning.ID
-		w.ironic.Change(func() {
-			w.ironic.edit(id, func(n *ironic.Node) { n.ProvisionState = ironic.Available })
-			w.ironic.edit(id, func(n *ironic.Node) { n.ProvisionState = ironic.Manageable })
-		})
+		w.setNode("provision_state", string(ironic.Available))
+		w.setNode("provision_state", string(ironic.Manageable))
 		w.start(0)
 		w.after(time.Minute, "available", w.cleaned(metal3.PreparationFailed))
 		if p := w.host().Status.Record.Preparation; w.cleans() != 0 || !strings.HasPrefix(p.Message, "It has not begun, because the node has been used otherwise") {

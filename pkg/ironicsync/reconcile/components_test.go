@@ -14,14 +14,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
-
-// withRedfish is a host whose firmware can be updated.
-func withRedfish() *metal3.BareMetalHost {
-	host := enrolled(0)
-	host.Spec.BMC.Address = "redfish://192.0.2.1/redfish/v1/Systems/1"
-	return host
-}
 
 func (w *world) firmwareComponents() *metal3.HostFirmwareComponents {
 	w.t.Helper()
@@ -54,15 +48,13 @@ func (w *world) firmwareSays(detected, valid bool) bool {
 		(d.Status == metav1.ConditionTrue) == detected && (v.Status == metav1.ConditionTrue) == valid
 }
 
-// flashed returns the components of all firmware updates that Ironic was asked for.
+// flashed returns the components of all firmware updates that Ironic has begun.
 func (w *world) flashed() string {
-	w.ironic.Mu.Lock()
-	defer w.ironic.Mu.Unlock()
 	var flashed []string
-	for _, clean := range w.ironic.cleans {
+	for _, clean := range w.sim.Steps("clean") {
 		for _, step := range clean {
-			for _, update := range step.Args["settings"].([]map[string]any) {
-				flashed = append(flashed, update["component"].(string))
+			for _, update := range step.Args["settings"].([]any) {
+				flashed = append(flashed, update.(map[string]any)["component"].(string))
 			}
 		}
 	}
@@ -79,19 +71,17 @@ func (w *world) expectFault(text string) {
 	}
 }
 
-func versions() map[string]ironic.Text { return map[string]ironic.Text{"bios": "1.0", "bmc": "1.0"} }
-
 // TestFirmwareUpdates: the components of a host appear with it, updates are made in the user's order
 // while the host runs nothing, once, and a provisioned host is left alone.
 func TestFirmwareUpdates(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.components = versions()
-		w.available(withRedfish())
+	// Ironic 29.0.5 never ends the second update of a node that was changed meanwhile.
+	inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
+		w.available(redfishHost())
 		components := w.firmwareComponents()
 		if owner := components.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(components.Finalizers) != 0 {
 			t.Errorf("the components are %+v", components.ObjectMeta)
 		}
-		if !w.firmwareSays(false, true) || len(components.Status.Components) != 2 || components.Status.Components[0].CurrentVersion != "1.0" {
+		if !w.firmwareSays(false, true) || len(components.Status.Components) != 2 || components.Status.Components[0].CurrentVersion != "2.17.1" {
 			t.Errorf("the status is %+v", components.Status)
 		}
 		w.wantFirmware("nic:NIC1", "http://images/nic")
@@ -109,7 +99,7 @@ func TestFirmwareUpdates(t *testing.T) {
 		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 		components = w.firmwareComponents()
-		if !w.firmwareSays(false, true) || len(components.Status.Updates) != 2 || components.Status.Components[0].CurrentVersion != "http://images/bios" || w.flashed() != "bmc bios" || w.cleans() != 1 {
+		if !w.firmwareSays(false, true) || len(components.Status.Updates) != 2 || components.Status.Components[0].CurrentVersion != "bios" || w.flashed() != "bmc bios" || w.cleans() != 1 {
 			t.Errorf("updated: %s, and the status is %+v", w.flashed(), components.Status)
 		}
 
@@ -131,9 +121,9 @@ func TestFirmwareUpdates(t *testing.T) {
 		if w.flashed() != "bmc bios bmc bmc" {
 			t.Errorf("updated: %s", w.flashed())
 		}
-		asked := w.ironic.count("ListFirmware")
+		asked := w.sim.Count("ListFirmware")
 		time.Sleep(time.Hour)
-		if again := w.ironic.count("ListFirmware"); again != asked || asked > 15 {
+		if again := w.sim.Count("ListFirmware"); again != asked || asked > 15 {
 			t.Errorf("the list was read %d times, and %d times while nothing happened", asked, again-asked)
 		}
 	})
@@ -144,9 +134,8 @@ func TestFirmwareUpdates(t *testing.T) {
 func TestFirmwareFromForbiddenHost(t *testing.T) {
 	settings := fleetSettings()
 	settings.Images = destination.Policy{}
-	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
-		w.ironic.components = versions()
-		w.available(withRedfish())
+	inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.available(redfishHost())
 		w.wantFirmware("bios", "http://169.254.169.254/bios")
 		w.after(10*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
 		if s := w.host().Status; !strings.Contains(s.ErrorMessage, "HostFirmwareComponents, update of bios: the host 169.254.169.254 ") || s.Record.Preparation != nil || w.cleans() != 0 {
@@ -162,10 +151,9 @@ func TestFirmwareFromForbiddenHost(t *testing.T) {
 // settings and firmware are read once, when it is provisioned. Its objects exist long before, so that users
 // can write to them.
 func TestFirmwareIsReadAtTheEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
-		host := withRedfish()
+		host := redfishHost()
 		wantImage(host)
 		w.hosts.Add(host)
 		w.after(20*time.Second, "being inspected", func() bool { return w.host().Status.Provisioning.State == metal3.StateInspecting })
@@ -176,7 +164,7 @@ func TestFirmwareIsReadAtTheEnd(t *testing.T) {
 		})
 		w.after(time.Minute, "being deployed", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
 		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
-			if n := w.ironic.count(list); n != 0 {
+			if n := w.sim.Count(list); n != 0 {
 				t.Errorf("%s was asked for %d times on the way", list, n)
 			}
 		}
@@ -184,7 +172,7 @@ func TestFirmwareIsReadAtTheEnd(t *testing.T) {
 		w.after(time.Second, "recorded", func() bool { return w.biosSays(false, true) && w.firmwareSays(false, true) })
 		time.Sleep(time.Hour)
 		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
-			if n := w.ironic.count(list); n != 1 {
+			if n := w.sim.Count(list); n != 1 {
 				t.Errorf("%s was asked for %d times", list, n)
 			}
 		}

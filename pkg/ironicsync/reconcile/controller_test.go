@@ -5,7 +5,9 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -128,6 +130,36 @@ func (w *world) start(killedAt int) {
 		client = mortalIronic{w.ironic, w.fuse}
 	}
 	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, ConductorGroups: w.groups})
+}
+
+// failure is the error of what fails.
+const failure = "it failed"
+
+// failNext has the next operation of a kind fail on the node of the host. See FailNext of the simulator.
+func (w *world) failNext(phase string) {
+	w.t.Helper()
+	if err := w.sim.Sim.FailNext(w.host().Status.Provisioning.ID, phase, failure); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// setNode changes a field of the node of the host, as something that happens in Ironic.
+func (w *world) setNode(field string, value any) {
+	w.t.Helper()
+	if err := w.sim.Sim.SetNode(w.host().Status.Provisioning.ID, map[string]any{field: value}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// atLook has something happen once in Ironic, just before a process looks at a single node while isNext says so.
+func (w *world) atLook(isNext func() bool, happens func()) {
+	var once sync.Once
+	w.sim.Intercept(func(call string, _ *http.Request) error {
+		if call == "GetNode" && isNext() {
+			once.Do(happens)
+		}
+		return nil
+	})
 }
 
 // oneIronic is the only Ironic behind a server.

@@ -3,6 +3,7 @@
 package reconcile_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -147,27 +148,27 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 // failedUpdate has a host whose update of firmware has failed, and whose node Ironic has put in maintenance.
 func (w *world) failedUpdate() {
 	w.t.Helper()
-	w.ironic.components = versions()
-	w.available(withRedfish())
-	w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
+	w.available(redfishHost())
+	w.failNext("clean")
 	w.wantFirmware("bios", "http://images/wrong")
 	w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
-	w.editNode(func(n *ironic.Node) {
-		n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultCleanFailure, "it failed"
-	})
-}
-
-func (w *world) editNode(change func(*ironic.Node)) {
-	w.ironic.Change(func() { w.ironic.edit(w.host().Status.Provisioning.ID, change) })
+	if s := w.sim.Node(w.host().Status.Provisioning.ID); !s.Maintenance || s.Fault != ironic.FaultCleanFailure {
+		w.t.Errorf("the maintenance of the node is %t, its fault %q", s.Maintenance, s.Fault)
+	}
 }
 
 // TestFirmwareCorrected: an update that failed is made anew as soon as its spec is corrected and Ironic has
 // discarded the old one, also if Ironic rewords the failure when the maintenance of the node ends.
 func TestFirmwareCorrected(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.reworded = "it failed, said in other words"
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.failedUpdate()
-		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = true })
+		w.sim.Intercept(func(call string, _ *http.Request) error {
+			if call == "ClearMaintenance" {
+				w.setNode("last_error", "it failed, said in other words")
+			}
+			return nil
+		})
+		w.setNode("driver_internal_info", map[string]any{"redfish_fw_updates": []any{map[string]any{"component": "bios"}}})
 		time.Sleep(10 * time.Second)
 		if w.cleans() != 1 {
 			t.Errorf("%d cleans before the spec was corrected", w.cleans())
@@ -177,7 +178,7 @@ func TestFirmwareCorrected(t *testing.T) {
 		if w.cleans() != 1 || !w.host().Status.Ironic.Maintenance {
 			t.Errorf("%d cleans before Ironic has discarded the update that failed, maintenance %t", w.cleans(), w.host().Status.Ironic.Maintenance)
 		}
-		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = false })
+		w.setNode("driver_internal_info", map[string]any{})
 		t.Logf("updated %s after the failed update was discarded", w.after(20*time.Second, "updated", func() bool {
 			return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
 		}))

@@ -25,17 +25,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
-// provisionedHost is a host that runs an image, and what Ironic knows of its node.
-func (w *world) provisionedHost() (node *ironic.Registration) {
+// provisionedHost is a host that runs an image.
+func (w *world) provisionedHost() {
 	w.t.Helper()
 	w.secret("secret")
 	host := enrolled(0)
 	wantImage(host)
 	w.hosts.Add(host)
 	w.after(30*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-	id := w.host().Status.Provisioning.ID
-	w.ironic.Change(func() { node = w.ironic.registrations[id] })
-	return node
 }
 
 // inIronic reports whether something is so in Ironic now.
@@ -53,7 +50,8 @@ func (w *world) wasTold(reason string) bool {
 // TestNoCleaningAskedForAtLast: what the spec says last before a deletion counts.
 func TestNoCleaningAskedForAtLast(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		node := w.provisionedHost()
+		w.provisionedHost()
+		node := w.ironic.registrations[w.host().Status.Provisioning.ID]
 		deleted := w.ironic.count("deleted")
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 		w.hosts.Remove(t, enginetest.HostName(0))

@@ -134,7 +134,3 @@ func (m mortalIronic) CreatePort(ctx context.Context, fence ironic.Fence, node, 
 	err = m.fuse.step(func() (err error) { port, err = m.fakeIronic.CreatePort(ctx, fence, node, mac, pxe); return err })
 	return port, err
 }
-
-func (m mortalIronic) SetTargetRAID(ctx context.Context, fence ironic.Fence, id string, disks []ironic.LogicalDisk) error {
-	return m.fuse.step(func() error { return m.fakeIronic.SetTargetRAID(ctx, fence, id, disks) })
-}

@@ -16,7 +16,7 @@ import (
 )
 
 // fakeIronic is an Ironic with one kind of BMC behind it. It has rules of its own,
-// kinder than Ironic's: no maintenance refuses anything but a service, a teardown is
+// kinder than Ironic's: no maintenance refuses anything, a teardown is
 // a cleaning, an instance is gone before that. Tests are to use the simulator
 // (inSimulation); those that still read what is in here do not yet.
 type fakeIronic struct {
@@ -43,28 +43,13 @@ type fakeIronic struct {
 	invalid []string
 	fails   map[ironic.ProvisionState]int
 	says    string
-	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
-	reworded string
 	// powerFails is the error of every power action, if not empty.
 	powerFails string
 	// takes is how long a state lasts, where that is not a second.
 	takes map[ironic.ProvisionState]time.Duration
-	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
-	targetRAID []ironic.LogicalDisk
-	cleans     [][]ironic.StepRequest
-	// services are the steps of each service. isOld is an Ironic that cannot abort one that has failed.
-	services [][]ironic.StepRequest
-	isOld    bool
-	// bios are the settings of each machine that has any, as Ironic has read them. A manual clean
-	// or a service applies them, unless the machine is stubborn.
-	bios     map[string]ironic.Text
-	stubborn bool
-	// components are the firmware versions of each machine. A manual clean updates them to the URL.
-	components map[string]ironic.Text
+	// isOld is an Ironic of version 29.0.
+	isOld bool
 }
-
-// failure is the error of what fails.
-const failure = "it failed"
 
 func newFakeIronic() *fakeIronic {
 	return &fakeIronic{
@@ -304,12 +289,7 @@ func (f *fakeIronic) SetMaintenance(ctx context.Context, fence ironic.Fence, id,
 
 func (f *fakeIronic) ClearMaintenance(ctx context.Context, fence ironic.Fence, id string) error {
 	return f.do(ctx, fence, "ClearMaintenance", func() error {
-		f.edit(id, func(n *ironic.Node) {
-			n.Maintenance, n.MaintenanceReason, n.Fault = false, "", ""
-			if f.reworded != "" {
-				n.LastError = f.reworded
-			}
-		})
+		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = false, "", "" })
 		return nil
 	})
 }
@@ -359,11 +339,9 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 	ironic.TargetClean:   {ironic.Manageable: {ironic.Cleaning, ironic.Manageable}},
 	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
 	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
-	ironic.TargetService: {ironic.Active: {ironic.Servicing, ironic.Active}, ironic.ServiceFail: {ironic.Servicing, ironic.Active}},
-	ironic.TargetAbort:   {ironic.ServiceFail: {"", ironic.Active}},
 	ironic.TargetDeleted: {
 		ironic.Active: {ironic.Cleaning, ironic.Available}, ironic.DeployFail: {ironic.Cleaning, ironic.Available},
-		ironic.Error: {ironic.Cleaning, ironic.Available}, ironic.ServiceFail: {ironic.Cleaning, ironic.Available},
+		ironic.Error: {ironic.Cleaning, ironic.Available},
 	},
 }
 
@@ -372,7 +350,7 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 const lockOutlasts = 500 * time.Millisecond
 
 // SetProvisionState takes a second for what is not done at once.
-func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
 	return f.do(ctx, fence, string(target), func() error {
 		node, ok := f.ByID[id]
 		way, allowed := transitions[target][node.ProvisionState]
@@ -383,21 +361,9 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 			return apiError(409, "Node "+id+" is locked by host conductor-0")
 		case !allowed:
 			return apiError(400, fmt.Sprintf(`The requested action "%s" can not be performed on node "%s" while it is in state "%s".`, target, id, node.ProvisionState))
-		case target == ironic.TargetAbort && f.isOld, (target == ironic.TargetAbort || target == ironic.TargetService) && node.Maintenance:
-			return apiError(400, "The node is in maintenance, or cannot be aborted.")
 		case way[0] == "":
 			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
 			return nil
-		}
-		if target == ironic.TargetClean {
-			f.cleans = append(f.cleans, options.CleanSteps)
-			f.edit(id, func(n *ironic.Node) { f.apply(n, options.CleanSteps) })
-		}
-		if target == ironic.TargetService {
-			f.services = append(f.services, options.ServiceSteps)
-			if f.fails[way[0]] == 0 {
-				f.edit(id, func(n *ironic.Node) { f.apply(n, options.ServiceSteps) })
-			}
 		}
 		if target == ironic.TargetDeleted {
 			f.registrations[id].InstanceUUID = ""
@@ -436,13 +402,7 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 				n.LastError = cmp.Or(f.says, failure)
 				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
 					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
-					ironic.Servicing: ironic.ServiceFail,
 				}[way[0]]
-				if n.ProvisionState == ironic.ServiceFail {
-					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, failure
-				}
-			case way[0] == ironic.Servicing:
-				n.PowerState = ironic.PowerOn
 			}
 		})
 		// A conductor releases its lock only after the node has reached its new state.
@@ -451,53 +411,23 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 	})
 }
 
-func (f *fakeIronic) apply(node *ironic.Node, steps []ironic.StepRequest) {
-	for _, step := range steps {
-		if step.Step == "create_configuration" {
-			node.RAIDVolumes = ironic.VolumeCount(len(f.targetRAID))
-		}
-		if step.Interface == "firmware" {
-			for _, update := range step.Args["settings"].([]map[string]any) {
-				f.components[update["component"].(string)] = ironic.Text(update["url"].(string))
-			}
-		}
-		if step.Interface == "bios" && !f.stubborn {
-			for _, setting := range step.Args["settings"].([]map[string]any) {
-				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))
-			}
-		}
-	}
-}
-
 func (f *fakeIronic) takesPassword(info map[string]any) bool {
 	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
 }
 
-func (f *fakeIronic) SetTargetRAID(ctx context.Context, fence ironic.Fence, id string, disks []ironic.LogicalDisk) error {
-	return f.do(ctx, fence, "SetTargetRAID", func() error {
-		f.targetRAID = disks
-		return nil
-	})
+// SetTargetRAID is not called: no host of these tests has volumes.
+func (f *fakeIronic) SetTargetRAID(context.Context, ironic.Fence, string, []ironic.LogicalDisk) error {
+	return apiError(404, "Driver ipmi does not support raid (disabled or not implemented).")
 }
 
-func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) (settings []ironic.BIOSSetting, err error) {
-	err = f.do(ctx, ironic.NoFence, "ListBIOSSettings", func() error {
-		for name, value := range f.bios {
-			settings = append(settings, ironic.BIOSSetting{Name: name, Value: value, AttributeType: "String"})
-		}
-		return nil
-	})
-	return settings, err
+// ListBIOSSettings has none.
+func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) ([]ironic.BIOSSetting, error) {
+	return nil, f.do(ctx, ironic.NoFence, "ListBIOSSettings", func() error { return nil })
 }
 
-func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) (list []ironic.FirmwareComponent, err error) {
-	err = f.do(ctx, ironic.NoFence, "ListFirmware", func() error {
-		for name, version := range f.components {
-			list = append(list, ironic.FirmwareComponent{Component: ironic.Text(name), InitialVersion: "1.0", CurrentVersion: version})
-		}
-		return nil
-	})
-	return list, err
+// ListFirmware has none.
+func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) ([]ironic.FirmwareComponent, error) {
+	return nil, f.do(ctx, ironic.NoFence, "ListFirmware", func() error { return nil })
 }
 
 // GetInventory is that of a small machine.

@@ -12,7 +12,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
@@ -152,8 +151,7 @@ func TestLostPowerOff(t *testing.T) {
 // still begin.
 func TestLateService(t *testing.T) {
 	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
-		w.sim.Sim.AddBMC("192.0.2.1", enginetest.BMCUser, enginetest.BMCPassword)
-		w.available(withRedfish())
+		w.available(redfishHost())
 		w.provision()
 		w.policy(metal3.UpdateOnReboot)
 		w.wantBIOS("ProcVirtualization", "Enabled")

@@ -3,140 +3,90 @@
 package reconcile_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// busyIronic is an Ironic in which something happens once, just before the server looks at a node
-// that it is about to interrupt.
-type busyIronic struct {
-	mortalIronic
-	isNext  func() bool // whether the next look is that one; nil if nothing is to happen
-	happens func()
-}
-
-func (b *busyIronic) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
-	var happens func()
-	b.Change(func() {
-		if b.isNext != nil && b.isNext() {
-			happens, b.isNext = b.happens, nil
-		}
-	})
-	if happens != nil {
-		happens()
-	}
-	return b.mortalIronic.GetNode(ctx, id)
-}
-
-// inBusyWorld is inWorld with a busyIronic.
-func inBusyWorld(t *testing.T, test func(t *testing.T, w *world, busy *busyIronic)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		w.fuse = &fuse{kill: cancel}
-		w.secrets.fuse = w.fuse
-		busy := &busyIronic{mortalIronic: mortalIronic{w.ironic, w.fuse}}
-		w.run(ctx, cancel, w.hosts, busy, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
-		defer func() { w.stop() }()
-		test(t, w, busy)
-	})
-}
-
-// changeState has the node come into its state anew.
-func (w *world) changeState() {
+// byHand has another client of Ironic ask for something that leaves the node of the host active, and waits until it is.
+func (w *world) byHand(target ironic.ProvisionTarget, options ironic.ProvisionOptions) {
+	w.t.Helper()
 	id := w.host().Status.Provisioning.ID
-	w.ironic.Change(func() { w.ironic.edit(id, func(n *ironic.Node) { n.ProvisionUpdatedAt = new(time.Now()) }) })
+	if err := w.sim.SetProvisionState(w.t.Context(), ironic.NoFence, id, target, options); err != nil {
+		w.t.Error(err)
+	}
+	w.after(25*time.Second, string(target)+" by hand has ended", func() bool {
+		node, _ := w.sim.Sim.Node(id)
+		return node["provision_state"] == string(ironic.Active) && node["reservation"] == nil
+	})
 }
 
 // TestReservedMeanwhile: a node that another user of Ironic has reserved since it was planned to deploy it is
 // looked at anew first.
 func TestReservedMeanwhile(t *testing.T) {
-	inBusyWorld(t, func(t *testing.T, w *world, busy *busyIronic) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
-		id := w.host().Status.Provisioning.ID
-		busy.Change(func() {
-			busy.isNext = func() bool { return w.ironic.calls["Validate"] > 0 }
-			busy.happens = func() {
-				w.ironic.Change(func() {
-					w.ironic.registrations[id].InstanceUUID = "by-hand"
-					w.ironic.edit(id, func(*ironic.Node) {})
-				})
-			}
-		})
+		const byHand = "7f6b7d4c-3d8a-4a11-9f6e-8d3f0c1b2a90"
+		w.atLook(func() bool { return w.sim.Count("Validate") > 0 }, func() { w.setNode("instance_uuid", byHand) })
 		w.update(wantImage)
-		w.after(20*time.Second, "validated", func() bool { return w.ironic.count("Validate") > 0 })
+		w.after(20*time.Second, "validated", func() bool { return w.sim.Count("Validate") > 0 })
 		time.Sleep(5 * time.Minute)
-		if n := w.ironic.count("active"); n != 0 {
+		if n := w.sim.Count("active"); n != 0 {
 			t.Error("what another user has reserved is deployed")
 		}
-		if got := w.ironic.registrations[id].InstanceUUID; got != "by-hand" {
+		if got := w.sim.Node(w.host().Status.Provisioning.ID).InstanceUUID; got != byHand {
 			t.Errorf("the reservation of another user is %q now", got)
 		}
 		if got := condition(w.host(), metal3.HeldCondition); got != metal3.AnotherDeploymentReason {
 			t.Errorf("Held is %q", got)
 		}
-		w.ironic.Change(func() {
-			w.ironic.registrations[id].InstanceUUID = ""
-			w.ironic.edit(id, func(*ironic.Node) {})
-		})
+		w.setNode("instance_uuid", nil)
 		w.after(10*time.Minute, "provisioned, as it was released", w.in(metal3.StateProvisioned))
 	})
 }
 
 // TestRebuiltMeanwhile: a rebuild that has been carried out is not requested once more.
 func TestRebuiltMeanwhile(t *testing.T) {
-	inBusyWorld(t, func(t *testing.T, w *world, busy *busyIronic) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
 		host := w.host()
-		node, err := w.ironic.GetNode(t.Context(), host.Status.Provisioning.ID)
-		if err != nil {
+		if err := lifecycle.RequestRebuild(host, w.sim.Node(host.Status.Provisioning.ID), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if err := lifecycle.RequestRebuild(host, node, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		validated := w.ironic.count("Validate")
-		busy.Change(func() {
-			busy.isNext = func() bool { return w.ironic.calls["Validate"] > validated }
-			busy.happens = w.changeState
-		})
+		validated := w.sim.Count("Validate")
+		w.atLook(func() bool { return w.sim.Count("Validate") > validated }, func() { w.byHand(ironic.TargetRebuild, ironic.ProvisionOptions{}) })
 		if _, err := w.hosts.Record(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}
-		w.after(time.Minute, "validated", func() bool { return w.ironic.count("Validate") > validated })
+		w.after(time.Minute, "validated", func() bool { return w.sim.Count("Validate") > validated })
 		w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
-		if n := w.ironic.count("rebuild"); n != 0 {
-			t.Errorf("requested %d times", n)
+		if n := w.sim.Count("rebuild"); n != 1 {
+			t.Errorf("requested %d times", n-1)
 		}
 	})
 }
 
 // TestServicedMeanwhile: a service that has been carried out is not requested once more.
 func TestServicedMeanwhile(t *testing.T) {
-	inBusyWorld(t, func(t *testing.T, w *world, busy *busyIronic) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedWithPolicy()
-		w.wantBIOS("Turbo", "off")
+		w.wantBIOS("BootMode", "Bios")
 		isRequested := func() bool { return w.host().Status.Record.Servicing != nil }
-		busy.Change(func() {
-			busy.isNext = isRequested
-			busy.happens = func() {
-				w.ironic.Change(func() { w.ironic.bios["Turbo"] = "off" })
-				w.changeState()
-			}
+		w.atLook(isRequested, func() {
+			settings := []map[string]any{{"name": "BootMode", "value": "Bios"}}
+			w.byHand(ironic.TargetService, ironic.ProvisionOptions{ServiceSteps: []ironic.StepRequest{
+				{Interface: "bios", Step: "apply_configuration", Args: map[string]any{"settings": settings}},
+			}})
 		})
 		w.reboot()
 		w.after(time.Minute, "serviced", isRequested)
 		time.Sleep(time.Minute)
-		if got := w.services(); len(got) != 0 {
-			t.Errorf("requested: %v", got)
+		if got := w.services(); len(got) != 1 {
+			t.Errorf("requested: %v", got[1:])
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 func mirrored(h *metal3.BareMetalHost) {
@@ -18,13 +19,12 @@ func mirrored(h *metal3.BareMetalHost) {
 func (w *world) expectMirror(cleans int) {
 	w.t.Helper()
 	host := w.host()
-	w.ironic.Mu.Lock()
-	defer w.ironic.Mu.Unlock()
-	if len(w.ironic.cleans) != cleans {
-		w.t.Errorf("%d manual cleans, want %d: %v", len(w.ironic.cleans), cleans, w.ironic.cleans)
+	if w.cleans() != cleans {
+		w.t.Errorf("%d manual cleans, want %d: %v", w.cleans(), cleans, w.sim.Steps("clean"))
 	}
-	if r := w.ironic.registrations[host.Status.Provisioning.ID]; r.RAIDInterface != "agent" || len(w.ironic.targetRAID) != 1 || w.ironic.targetRAID[0].Controller != "software" {
-		w.t.Errorf("Ironic was told the RAID interface %q, and the volumes %+v", r.RAIDInterface, w.ironic.targetRAID)
+	r, err := w.sim.GetRegistration(w.t.Context(), host.Status.Provisioning.ID)
+	if volumes := w.sim.BMC(0).SoftwareRAID(); err != nil || r.RAIDInterface != "agent" || len(volumes) != 1 || volumes[0].Level != "1" {
+		w.t.Errorf("the RAID interface is %q, %v, and the machine has %+v", r.RAIDInterface, err, volumes)
 	}
 	if saved := host.Status.Provisioning.RAID; saved == nil || len(saved.SoftwareRAIDVolumes) != 1 {
 		w.t.Errorf("recorded is %+v", saved)
@@ -37,14 +37,14 @@ func (w *world) expectMirror(cleans int) {
 // TestRAID builds software RAID before a host is available, builds it anew after a
 // deprovisioning, and does not touch it while the host is provisioned.
 func TestRAID(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		host := enrolled(0)
 		mirrored(host)
 		w.hosts.Add(host)
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 		w.expectMirror(1)
-		if n := w.ironic.count("provide"); n != 0 {
+		if n := w.sim.Count("provide"); n != 0 {
 			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
 		}
 		w.provision()
@@ -72,7 +72,7 @@ func TestRAID(t *testing.T) {
 // TestPreparationRefused: what cannot be made is said before Ironic is asked for anything, and
 // what Ironic refuses is said in its words.
 func TestPreparationRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		says := func(message string) func() bool {
 			return func() bool {
@@ -82,18 +82,16 @@ func TestPreparationRefused(t *testing.T) {
 		}
 		w.update(func(h *metal3.BareMetalHost) { mirrored(h); h.Spec.RAID.SoftwareRAIDVolumes[0].Level = "0" })
 		w.after(10*time.Second, "refused", says("the level in first volume of software raid must be RAID1"))
-		w.ironic.Change(func() {
-			w.ironic.refuse["UpdateNode"] = apiError(400, "Could not find the following interface in the 'ironic.hardware.interfaces.raid' entrypoint: agent.")
-		})
+		w.sim.Refuse("UpdateNode", 400, "Could not find the following interface in the 'ironic.hardware.interfaces.raid' entrypoint: agent.")
 		w.update(mirrored)
 		w.after(10*time.Second, "refused by Ironic", says("Could not find the following interface in the 'ironic.hardware.interfaces.raid' entrypoint: agent."))
 		if p := w.host().Status.Record.Preparation; p != nil {
 			t.Errorf("recorded is %+v", p)
 		}
-		if len(w.ironic.cleans) != 0 {
-			t.Errorf("cleans: %v", w.ironic.cleans)
+		if w.cleans() != 0 {
+			t.Errorf("cleans: %v", w.sim.Steps("clean"))
 		}
-		w.ironic.Change(func() { delete(w.ironic.refuse, "UpdateNode") })
+		w.sim.Accept("UpdateNode")
 		w.after(10*time.Minute, "available", w.in(metal3.StateAvailable))
 		w.expectMirror(1)
 	})
@@ -116,7 +114,7 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 		},
 		"firmware": {
 			ask:    func(_ *testing.T, w *world) { w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios") },
-			later:  10 * time.Second,
+			later:  30 * time.Second,
 			isDone: func(w *world) bool { return w.firmwareSays(false, true) },
 			expect: func(t *testing.T, w *world) {
 				if w.flashed() != "bmc bios" {
@@ -130,7 +128,7 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			later: 10 * time.Second,
+			later: 30 * time.Second,
 			isDone: func(w *world) bool {
 				return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
 			},
@@ -147,10 +145,9 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			killedAnywhere(t, func(t *testing.T, killedAt int) *world {
-				w := newWorld(t)
-				w.ironic.components = versions()
+				w := newSimulatedWorld(t, ironicsim.Options{})
 				w.start(0)
-				w.available(withRedfish())
+				w.available(redfishHost())
 				w.stop()
 				tt.ask(t, w)
 				w.start(killedAt)

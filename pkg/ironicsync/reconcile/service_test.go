@@ -15,13 +15,13 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // provisionedWithPolicy has a provisioned host whose policy permits changes at a reboot.
 func (w *world) provisionedWithPolicy() {
 	w.t.Helper()
-	w.ironic.bios, w.ironic.components = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}, versions()
-	w.available(withRedfish())
+	w.available(redfishHost())
 	w.provision()
 	w.policy(metal3.UpdateOnReboot)
 }
@@ -53,11 +53,9 @@ func (w *world) reboot() {
 	})
 }
 
-// services are the steps of each service that Ironic was asked for.
+// services are the steps of each service that Ironic has begun.
 func (w *world) services() (steps []string) {
-	w.ironic.Mu.Lock()
-	defer w.ironic.Mu.Unlock()
-	for _, service := range w.ironic.services {
+	for _, service := range w.sim.Steps("service") {
 		names := []string{}
 		for _, step := range service {
 			names = append(names, step.Interface+"."+step.Step)
@@ -79,13 +77,13 @@ func (w *world) runsAgain(message string) func() bool {
 // TestServicing: a changed BIOS setting of a provisioned host is applied when the user reboots it, if
 // the policy permits that, and not before.
 func TestServicing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedWithPolicy()
 		w.after(time.Second, "owned", func() bool {
 			policy, err := w.policies.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
 			return err == nil && len(policy.OwnerReferences) == 1 && policy.OwnerReferences[0].UID == w.host().UID && policy.OwnerReferences[0].Controller == nil
 		})
-		w.wantBIOS("Turbo", "off")
+		w.wantBIOS("BootMode", "Bios")
 		time.Sleep(time.Hour)
 		if n := w.services(); len(n) != 0 || !w.host().Status.PoweredOn {
 			t.Errorf("serviced without a reboot: %v", n)
@@ -105,14 +103,14 @@ func TestServicing(t *testing.T) {
 		// Off and on is a reboot, too.
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
 		w.after(20*time.Second, "off", func() bool { return !w.host().Status.PoweredOn })
-		w.wantBIOS("Delay", "2")
+		w.wantBIOS("AssetTag", "2")
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = true })
 		w.after(20*time.Second, "on", w.runsAgain(""))
 		w.after(time.Second, "its settings say so", func() bool { return w.biosSays(false, true) })
 
 		// Without permission, a reboot changes nothing.
 		w.policy(metal3.UpdateOnPreparing)
-		w.wantBIOS("Delay", "3")
+		w.wantBIOS("AssetTag", "3")
 		w.reboot()
 		w.after(20*time.Second, "rebooted", w.runsAgain(""))
 		if got := w.services(); len(got) != 2 || w.cleans() != 0 {
@@ -130,19 +128,28 @@ func TestServicing(t *testing.T) {
 func TestServicingFails(t *testing.T) {
 	for _, isOld := range []bool{true, false} {
 		t.Run(fmt.Sprintf("old %v", isOld), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.ironic.isOld = isOld
+			options := ironicsim.Options{MaxVersion: ironic.NewestAPIVersion.String(), WithoutDefects: true}
+			if isOld {
+				options.MaxVersion = "1.96"
+			}
+			inSimulation(t, options, func(t *testing.T, w *world) {
 				w.provisionedWithPolicy()
-				w.wantBIOS("Turbo", "off")
-				w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 1 })
+				w.wantBIOS("BootMode", "Bios")
+				w.failNext("service")
 				w.reboot()
-				w.after(20*time.Second, "it runs again", w.runsAgain("it failed"))
+				const step = " failed step {'interface': 'bios', 'step': 'apply_configuration', "
+				var words string
+				took := w.after(20*time.Second, "failed", func() bool {
+					words = ownWords(w.host())
+					return strings.Contains(words, step) && strings.HasSuffix(words, ": "+failure)
+				})
+				w.after(20*time.Second-took, "it runs again", w.runsAgain(words))
 				want, aborts := []string{"bios.apply_configuration"}, 1
 				if isOld {
 					want, aborts = append(want, "power.power_on"), 0
 				}
-				if got := w.services(); !slices.Equal(got, want) || w.ironic.count("abort") != aborts {
-					t.Errorf("services %v, %d aborts", got, w.ironic.count("abort"))
+				if got := w.services(); !slices.Equal(got, want) || w.sim.Count("abort") != aborts {
+					t.Errorf("services %v, %d aborts", got, w.sim.Count("abort"))
 				}
 				if s := w.host().Status; s.ErrorType != metal3.ServicingError || s.ErrorCount != 1 || condition(w.host(), metal3.StepFailedCondition) != metal3.ServicingErrorReason || s.Ironic.Maintenance {
 					t.Errorf("%s, %d errors, maintenance %v", s.ErrorType, s.ErrorCount, s.Ironic.Maintenance)
@@ -161,7 +168,7 @@ func TestServicingFails(t *testing.T) {
 				if reasons := w.events.reasons; !slices.Contains(reasons, "ServicingError") || !slices.Contains(reasons, "ServicingAbandoned") {
 					t.Errorf("events: %v", reasons)
 				}
-				if n := w.ironic.count("deleted"); n != 0 {
+				if n := w.sim.Count("deleted"); n != 0 {
 					t.Errorf("undeployed %d times", n)
 				}
 			})
@@ -171,24 +178,27 @@ func TestServicingFails(t *testing.T) {
 
 // TestServicingRefused: what Ironic refuses is said in its words, and the host is switched on.
 func TestServicingRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedWithPolicy()
-		w.wantBIOS("Turbo", "off")
-		w.ironic.Change(func() { w.ironic.refuse["service"] = apiError(400, "Validation of node for servicing failed") })
+		w.wantBIOS("BootMode", "Bios")
+		w.sim.Refuse("service", 400, "Validation of node for servicing failed")
 		w.reboot()
 		w.after(20*time.Second, "switched on", w.runsAgain("Validation of node for servicing failed"))
-		w.ironic.Change(func() { delete(w.ironic.refuse, "service") })
+		w.sim.Accept("service")
 		w.reboot()
 		w.after(20*time.Second, "serviced", w.runsAgain(""))
 		if got := w.services(); len(got) != 1 || !w.biosSays(false, true) {
 			t.Errorf("services: %v", got)
 		}
 		// An error goes when the change is not wanted any more.
-		w.wantBIOS("Turbo", "auto")
-		w.ironic.Change(func() { w.ironic.stubborn = true })
+		w.wantBIOS("BootMode", "Uefi")
 		w.reboot()
-		w.after(20*time.Second, "not taken", w.runsAgain(`Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "off", and not "auto"`))
-		w.wantBIOS("Turbo", "off")
+		w.after(20*time.Second, "applied", func() bool { return w.sim.BMC(0).BIOS()["BootMode"] == "Uefi" })
+		if err := w.sim.BMC(0).SetBIOS("BootMode", "Bios"); err != nil { // it takes it back before Ironic reads it
+			t.Fatal(err)
+		}
+		w.after(20*time.Second, "not taken", w.runsAgain(`Ironic has applied the BIOS settings without an error, and the machine does not have them: BootMode is "Bios", and not "Uefi"`))
+		w.wantBIOS("BootMode", "Bios")
 		w.after(5*time.Second, "no error", w.runsAgain(""))
 	})
 }
@@ -198,10 +208,11 @@ func TestServicingRefused(t *testing.T) {
 // end, and only once.
 func TestServicingKilledAnywhere(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, time.Millisecond} { // the service ends while nobody looks
+		options := ironicsim.Options{Delays: ironicsim.All(time.Second), RamdiskDelay: takes, WithoutDefects: true}
+		options.Delays.Service, options.Delays.Power = takes, takes
 		t.Run(takes.String(), func(t *testing.T) {
 			killedAnywhere(t, func(t *testing.T, killedAt int) *world {
-				w := newWorld(t)
-				w.ironic.takes[ironic.Servicing] = takes
+				w := newSimulatedWorld(t, options)
 				w.start(0)
 				w.provisionedWithPolicy()
 				w.wantFirmware("bmc", "http://images/bmc")
@@ -209,7 +220,7 @@ func TestServicingKilledAnywhere(t *testing.T) {
 				w.reboot()
 				w.start(killedAt)
 				w.after(2*time.Minute+askedLimit, "made", func() bool {
-					w.goOn(2 * takes)
+					w.goOn(2 * time.Second)
 					return w.runsAgain("")() && len(w.services()) > 0 && w.host().Status.Record.Servicing.Phase == metal3.PreparationSucceeded
 				})
 				w.after(time.Second, "its firmware says so", func() bool { return w.firmwareSays(false, true) })
