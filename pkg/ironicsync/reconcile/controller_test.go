@@ -127,7 +127,7 @@ func (w *world) start(killedAt int) {
 	if w.sim != nil {
 		client = w.sim.Process(w.fuse.step)
 	} else {
-		client = mortalIronic{w.ironic, w.fuse}
+		client = w.ironic
 	}
 	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, ConductorGroups: w.groups})
 }

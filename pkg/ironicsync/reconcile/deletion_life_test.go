@@ -224,7 +224,7 @@ func TestDeletedWhileReporting(t *testing.T) {
 		w.stop()
 		hosts := &hostsThatGo{Hosts: w.hosts, begin: func() { w.hosts.Remove(t, enginetest.HostName(0)) }}
 		ctx, cancel := context.WithCancel(t.Context())
-		w.run(ctx, cancel, hosts, mortalIronic{w.ironic, w.fuse}, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+		w.run(ctx, cancel, hosts, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 		time.Sleep(10 * time.Second)
 		hosts.going.Store(true)
 		if err := errors.Join(w.secrets.client.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc"), w.secrets.metadata.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc")); err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
@@ -104,33 +103,4 @@ func (m mortalHosts) Record(ctx context.Context, host *metal3.BareMetalHost) (re
 func (m mortalHosts) Update(ctx context.Context, host *metal3.BareMetalHost) (updated *metal3.BareMetalHost, err error) {
 	err = m.fuse.step(func() (err error) { updated, err = m.Hosts.Update(ctx, host); return err })
 	return updated, err
-}
-
-// mortalIronic is Ironic as one process sees it.
-type mortalIronic struct {
-	*fakeIronic
-	fuse *fuse
-}
-
-func (m mortalIronic) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (made *ironic.Node, err error) {
-	err = m.fuse.step(func() (err error) { made, err = m.fakeIronic.CreateNode(ctx, fence, create); return err })
-	return made, err
-}
-
-func (m mortalIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
-	err = m.fuse.step(func() (err error) { updated, err = m.fakeIronic.UpdateNode(ctx, fence, id, patches); return err })
-	return updated, err
-}
-
-func (m mortalIronic) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
-	return m.fuse.step(func() error { return m.fakeIronic.DeleteNode(ctx, fence, id) })
-}
-
-func (m mortalIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
-	return m.fuse.step(func() error { return m.fakeIronic.SetProvisionState(ctx, fence, id, target, options) })
-}
-
-func (m mortalIronic) CreatePort(ctx context.Context, fence ironic.Fence, node, mac string, pxe bool) (port *ironic.Port, err error) {
-	err = m.fuse.step(func() (err error) { port, err = m.fakeIronic.CreatePort(ctx, fence, node, mac, pxe); return err })
-	return port, err
 }

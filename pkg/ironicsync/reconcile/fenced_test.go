@@ -18,7 +18,7 @@ import (
 
 // queuedIronic is an Ironic to which a request that switches a machine on waits for a connection.
 type queuedIronic struct {
-	mortalIronic
+	*fakeIronic
 	waits func() // until one is free
 }
 
@@ -26,7 +26,7 @@ func (q queuedIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id st
 	if target == ironic.TargetPowerOn {
 		q.waits()
 	}
-	return q.mortalIronic.SwitchPower(ctx, fence, id, target)
+	return q.fakeIronic.SwitchPower(ctx, fence, id, target)
 }
 
 // meanwhileDrive is a virtual drive that is looked at while something happens.
@@ -73,7 +73,7 @@ func TestFencedWhileToBeSwitchedOn(t *testing.T) {
 						time.Sleep(test.queued)
 					}
 				}
-				client := queuedIronic{mortalIronic{w.ironic, w.fuse}, func() {}}
+				client := queuedIronic{w.ironic, func() {}}
 				if test.queued > 0 {
 					client.waits = asks
 				} else {

@@ -79,7 +79,7 @@ func (s *neighbour) begin() {
 	s.secrets.mu.Lock()
 	s.secrets.fuse = s.fuse
 	s.secrets.mu.Unlock()
-	client := accountedIronic{mortalIronic{s.neighbours.ironic, s.fuse}, s}
+	client := accountedIronic{s.neighbours.ironic, s}
 	s.run(ctx, cancel, mortalHosts{s.hosts, s.fuse}, client, reconcile.Settings{
 		BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, Cluster: s.cluster,
 	})
@@ -87,13 +87,13 @@ func (s *neighbour) begin() {
 
 // accountedIronic is Ironic as one server sees it, and accounts for what is done to machines.
 type accountedIronic struct {
-	mortalIronic
+	*fakeIronic
 	by *neighbour
 }
 
 func (a accountedIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	done := a.by.account(id, string(target))
-	err := a.mortalIronic.SetProvisionState(ctx, fence, id, target, options)
+	err := a.fakeIronic.SetProvisionState(ctx, fence, id, target, options)
 	if err == nil {
 		done()
 	}
@@ -102,7 +102,7 @@ func (a accountedIronic) SetProvisionState(ctx context.Context, fence ironic.Fen
 
 func (a accountedIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	done := a.by.account(id, string(target))
-	used, refusal, err := a.mortalIronic.SwitchPower(ctx, fence, id, target)
+	used, refusal, err := a.fakeIronic.SwitchPower(ctx, fence, id, target)
 	if err == nil {
 		done()
 	}

@@ -32,7 +32,7 @@ func (p *panicking) SetProvisionState(ctx context.Context, fence ironic.Fence, i
 func TestBugOfOneHost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.stop()
-		client := &panicking{ironicClient: mortalIronic{w.ironic, w.fuse}, node: func() string { return w.host().Status.Provisioning.ID }}
+		client := &panicking{ironicClient: w.ironic, node: func() string { return w.host().Status.Provisioning.ID }}
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx, cancel, w.hosts, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 1, PollInterval: time.Second})
 		w.secret("secret")
