@@ -227,6 +227,10 @@ func callOf(r *http.Request) (string, error) {
 		}
 		err = json.NewDecoder(body).Decode(&sent)
 		return sent.Target, err
+	case "GET nodes/ID":
+		if strings.Contains(r.URL.Query().Get("fields"), "network_data") {
+			return "GetRegistration", nil
+		}
 	case "GET nodes":
 		if r.URL.Query().Has("sort_key") {
 			return "ChangedSince", nil

@@ -3,6 +3,7 @@
 package reconcile_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -73,6 +74,13 @@ type ironicClient interface {
 	reconcile.Ironic
 }
 
+func newWorld(t *testing.T) *world {
+	client := newFakeIronic()
+	w := newWorldOf(t, client)
+	w.ironic = client
+	return w
+}
+
 // inWorld runs a test in a bubble, with a controller running.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
@@ -82,13 +90,6 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		defer func() { w.stop() }()
 		test(t, w)
 	})
-}
-
-func newWorld(t *testing.T) *world {
-	client := newFakeIronic()
-	w := newWorldOf(t, client)
-	w.ironic = client
-	return w
 }
 
 // inSimulation is inWorld with a simulated Ironic.
@@ -141,6 +142,19 @@ func (w *world) failNext(phase string) {
 	if err := w.sim.Sim.FailNext(w.host().Status.Provisioning.ID, phase, failure); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// failTimes has as many operations of a kind fail as are asked for next, of whichever nodes.
+func (w *world) failTimes(times int32, phase, text string) {
+	var left atomic.Int32
+	left.Store(times)
+	call := cmp.Or(map[string]string{"verify": "manage"}[phase], phase)
+	w.sim.Intercept(func(name string, r *http.Request) error {
+		if name == call && left.Add(-1) >= 0 {
+			return w.sim.Sim.FailNext(strings.Split(r.URL.Path, "/")[3], phase, text)
+		}
+		return nil
+	})
 }
 
 // setNode changes a field of the node of the host, as something that happens in Ironic.
@@ -503,10 +517,10 @@ func TestQuiet(t *testing.T) {
 		})
 		time.Sleep(2 * time.Minute) // what has just changed is looked at for a while
 		version := w.hosts.Writes()
-		gets, lists := w.sim.Count("GetNode"), w.sim.Count("ListNodes")
+		gets, lists := w.sim.Count("GetNode")+w.sim.Count("GetRegistration"), w.sim.Count("ListNodes")
 		feeds := w.sim.Count("ChangedSince")
 		time.Sleep(5 * time.Minute)
-		moreGets, moreLists := w.sim.Count("GetNode"), w.sim.Count("ListNodes")
+		moreGets, moreLists := w.sim.Count("GetNode")+w.sim.Count("GetRegistration"), w.sim.Count("ListNodes")
 		t.Logf("5 quiet minutes of %d hosts: %d writes; Ironic was asked for the newest %d times, for all %d times, for one %d times",
 			hosts, w.hosts.Writes()-version, w.sim.Count("ChangedSince")-feeds, moreLists-lists, moreGets-gets)
 		if w.hosts.Writes() != version {

@@ -75,14 +75,15 @@ func TestSecretsCorrected(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			const quick = 200 * time.Millisecond
+			inSimulation(t, ironicsim.Options{Delays: ironicsim.All(quick), RamdiskDelay: quick}, func(t *testing.T, w *world) {
 				w.available()
 				w.update(func(h *metal3.BareMetalHost) { wantImage(h); tt.want(h) })
 				failures := func(n int) func() bool {
 					return func() bool { return w.host().Status.ErrorMessage != "" && w.host().Status.ErrorCount == n }
 				}
 				w.after(5*time.Second, "the Secret is missing", failures(1))
-				if state, cleans := w.host().Status.Provisioning.State, w.ironic.count("provide"); state != metal3.StateAvailable || cleans != 0 {
+				if state, cleans := w.host().Status.Provisioning.State, w.sim.Count("provide"); state != metal3.StateAvailable || cleans != 0 {
 					t.Errorf("without the Secret, the host is %s and was cleaned %d times", state, cleans)
 				}
 				time.Sleep(10 * time.Second)
@@ -112,8 +113,9 @@ func TestSecretsCorrected(t *testing.T) {
 func TestErrorEndsWithAcceptedStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
+		delays := ironicsim.All(time.Second)
+		delays.Deploy = time.Minute
+		w := newSimulatedWorld(t, ironicsim.Options{Delays: delays})
 		var observed atomic.Bool
 		failed := func(h *metal3.BareMetalHost) bool {
 			return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.StepFailedCondition)
@@ -134,7 +136,7 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 		})
 		w.after(5*time.Second, "the Secret is missing", func() bool { return failed(w.host()) })
 		w.putSecret(holding("userData", "#cloud-config"))
-		w.after(5*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		w.after(15*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
 		time.Sleep(5 * time.Second)
 		if s := w.host().Status; s.ErrorMessage != "" || s.OperationalStatus != metal3.OperationalStatusOK {
 			t.Errorf("while Ironic deploys: %s, %s", s.OperationalStatus, s.ErrorMessage)

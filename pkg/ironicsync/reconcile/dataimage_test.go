@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // drives answers as a test wants.
@@ -40,7 +41,7 @@ func (d *drives) set(ready bool, problem string) (calls int) {
 // drive, and is tried again at once when that has changed.
 func TestPowerOnWaitsForDrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newSimulatedWorld(t, ironicsim.Options{})
 		d := &drives{ready: true}
 		w.images = d
 		w.start(0)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,22 +25,19 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// provisionedHost is a host that runs an image.
-func (w *world) provisionedHost() {
+// provisionedHost adds a host, an ordinary one if none is given, and waits until it runs an image.
+func (w *world) provisionedHost(host ...*metal3.BareMetalHost) {
 	w.t.Helper()
 	w.secret("secret")
-	host := enrolled(0)
-	wantImage(host)
-	w.hosts.Add(host)
+	if len(host) == 0 {
+		host = append(host, enrolled(0))
+	}
+	wantImage(host[0])
+	w.hosts.Add(host[0])
 	w.after(30*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-}
-
-// inIronic reports whether something is so in Ironic now.
-func (w *world) inIronic(is func() bool) (so bool) {
-	w.ironic.Change(func() { so = is() })
-	return so
 }
 
 func (w *world) wasTold(reason string) bool {
@@ -47,16 +46,31 @@ func (w *world) wasTold(reason string) bool {
 	return slices.Contains(w.events.reasons, reason)
 }
 
+// switchedOnAtLast has somebody switch the machine on as soon as it is undeployed: Ironic's cleaning leaves it off.
+func (w *world) switchedOnAtLast() {
+	id := w.host().Status.Provisioning.ID
+	var once sync.Once
+	w.sim.Intercept(func(string, *http.Request) error {
+		if node, _ := w.sim.Sim.Node(id); node["provision_state"] == string(ironic.Available) {
+			once.Do(func() {
+				w.sim.BMC(0).SetPower(string(ironic.PowerOn))
+				w.setNode("power_state", string(ironic.PowerOn))
+			})
+		}
+		return nil
+	})
+}
+
 // TestNoCleaningAskedForAtLast: what the spec says last before a deletion counts.
 func TestNoCleaningAskedForAtLast(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
-		node := w.ironic.registrations[w.host().Status.Provisioning.ID]
-		deleted := w.ironic.count("deleted")
+		id := w.host().Status.Provisioning.ID
+		deleted := w.sim.Count("deleted")
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 		w.hosts.Remove(t, enginetest.HostName(0))
-		w.after(time.Minute, "undeployed", func() bool { return w.ironic.count("deleted") > deleted })
-		if w.inIronic(func() bool { return node.AutomatedClean == nil || *node.AutomatedClean }) {
+		w.after(time.Minute, "undeployed", func() bool { return w.sim.Count("deleted") > deleted })
+		if node := w.sim.Node(id); node == nil || node.AutomatedClean != "false" {
 			t.Error("Ironic was not told, and cleans")
 		}
 		w.after(time.Minute, "deleted", w.gone)
@@ -68,18 +82,19 @@ func TestNoCleaningAskedForAtLast(t *testing.T) {
 // least not to clean it, and as it is otherwise.
 func TestDeletionWithoutRegistration(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
-		"refused":    func(w *world) { w.ironic.Change(func() { w.ironic.refuse["UpdateNode"] = apiError(400, "no") }) },
-		"conflict":   func(w *world) { w.ironic.Change(func() { w.ironic.refuse["UpdateNode"] = apiError(409, "no") }) },
+		"refused":    func(w *world) { w.sim.Refuse("UpdateNode", 400, "no") },
+		"conflict":   func(w *world) { w.sim.Refuse("UpdateNode", 409, "no") },
 		"incomplete": func(w *world) { w.secret("") },
 		"incomplete, and the machine stays on": func(w *world) {
 			w.secret("")
-			w.ironic.Change(func() { w.ironic.refuse["power off"] = apiError(400, "stuck") })
+			w.sim.Refuse("power off", 400, "stuck")
 		},
-		"cannot be asked": func(w *world) { w.ironic.Change(func() { w.ironic.refuse["GetRegistration"] = apiError(404, "no") }) },
+		"cannot be asked": func(w *world) { w.sim.Refuse("GetRegistration", 404, "no") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 				w.provisionedHost()
+				w.switchedOnAtLast()
 				spoil(w)
 				w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 				w.hosts.Remove(t, enginetest.HostName(0))
@@ -89,8 +104,9 @@ func TestDeletionWithoutRegistration(t *testing.T) {
 					undeployed = 0
 				}
 				staysOn := strings.Contains(name, "stays on")
-				if w.wasTold("DeprovisioningAbandoned") != (undeployed == 0) || w.ironic.count("deleted") != undeployed || (w.ironic.count("power off") == 1) == staysOn {
-					t.Errorf("undeployed %d times, switched off %d times", w.ironic.count("deleted"), w.ironic.count("power off"))
+				isOn := w.sim.BMC(0).Power() == string(ironic.PowerOn)
+				if w.wasTold("DeprovisioningAbandoned") != (undeployed == 0) || w.sim.Count("deleted") != undeployed || (w.sim.Count("power off") == 1) == staysOn || isOn != staysOn {
+					t.Errorf("undeployed %d times, switched off %d times, on: %t", w.sim.Count("deleted"), w.sim.Count("power off"), isOn)
 				}
 			})
 		})
@@ -100,25 +116,21 @@ func TestDeletionWithoutRegistration(t *testing.T) {
 // TestLeftOverInstance: somebody left an instance of which the server does not know whether anybody waits for it. When a person
 // has confirmed the node, it is replaced, which Ironic lets nobody do in one step.
 func TestLeftOverInstance(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		id := w.host().Status.Provisioning.ID
-		var node *ironic.Registration
-		w.ironic.Change(func() { node = w.ironic.registrations[id]; node.InstanceUUID = "an-earlier-host" })
+		w.setNode("instance_uuid", "7f6b7d4c-3d8a-4a11-9f6e-8d3f0c1b2a90")
 		w.update(wantImage)
 		w.after(20*time.Second, "held", func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.AnotherDeploymentReason })
-		seen, err := w.ironic.GetNode(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := w.sim.Node(id)
 		w.hosts.EditStatus(t, enrolled(0).Name, func(h *metal3.BareMetalHost) {
 			if err := lifecycle.TakeOver(h, seen, time.Now()); err != nil {
 				t.Error(err)
 			}
 		})
 		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
-		if wanted := w.host().Status.Record.Deployment.InstanceUUID; !w.inIronic(func() bool { return node.InstanceUUID == wanted }) {
-			t.Errorf("the instance is %q, and %q is recorded", node.InstanceUUID, wanted)
+		if wanted, got := w.host().Status.Record.Deployment.InstanceUUID, w.sim.Node(id).InstanceUUID; got != wanted {
+			t.Errorf("the instance is %q, and %q is recorded", got, wanted)
 		}
 	})
 }
@@ -126,10 +138,10 @@ func TestLeftOverInstance(t *testing.T) {
 // TestConflictThatStays: a conflict that is no lock may be over in a moment. If it
 // stays, the host says so, and Ironic is not asked again and again.
 func TestConflictThatStays(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		const words = "Node is associated with something else."
-		w.ironic.Change(func() { w.ironic.refuse["active"] = apiError(409, words) })
+		w.sim.Refuse("active", 409, words)
 		w.update(wantImage)
 		time.Sleep(5 * time.Second)
 		if got := w.host().Status.ErrorMessage; got != "" {
@@ -138,12 +150,12 @@ func TestConflictThatStays(t *testing.T) {
 		t.Logf("shown after another %s", w.after(30*time.Second, "it is shown", func() bool {
 			return ownWords(w.host()) == words && w.host().Status.ErrorType == metal3.ProvisioningError
 		}))
-		tries := w.ironic.count("active")
+		tries := w.sim.Count("active")
 		time.Sleep(10 * time.Minute)
-		if more := w.ironic.count("active") - tries; more < 7 || more > 35 {
+		if more := w.sim.Count("active") - tries; more < 7 || more > 35 {
 			t.Errorf("tried %d times more in ten minutes", more)
 		}
-		w.ironic.Change(func() { delete(w.ironic.refuse, "active") })
+		w.sim.Accept("active")
 		w.after(time.Hour, "provisioned", w.in(metal3.StateProvisioned))
 	})
 }
@@ -151,13 +163,14 @@ func TestConflictThatStays(t *testing.T) {
 // TestForcedRebootWhileCleaned: the cleaning that it aborted begins again at once,
 // and is not aborted again.
 func TestForcedRebootWhileCleaned(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 }) // as an abort ends it
 		host := enrolled(0)
 		wantImage(host)
 		w.hosts.Add(host)
-		w.after(20*time.Second, "provisioning", func() bool { return w.host().Status.Provisioning.State == metal3.StateProvisioning })
+		w.after(20*time.Second, "being cleaned", func() bool {
+			return w.host().Status.Provisioning.State == metal3.StateProvisioning && w.host().Status.Ironic.ProvisionState == string(ironic.CleanWait)
+		})
 		w.update(func(h *metal3.BareMetalHost) {
 			h.Annotations = map[string]string{metal3.RebootAnnotation: `{"force":true}`}
 		})
@@ -171,15 +184,15 @@ func TestForcedRebootWhileCleaned(t *testing.T) {
 // TestOldLookInterruptsNothing: when so much time has passed between looking at the node and
 // acting, as while the leader's machine was suspended, the step is planned anew.
 func TestOldLookInterruptsNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.Single = func() time.Duration { return 21 * time.Second } })
+		w.sim.Sim.SetFaults(ironicsim.Faults{Latency: 21 * time.Second})
 		w.hosts.Remove(t, enginetest.HostName(0))
 		time.Sleep(5 * time.Minute)
-		if n := w.ironic.count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
+		if n := w.sim.Count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
 			t.Errorf("undeployed %d times, state %s", n, w.host().Status.Provisioning.State)
 		}
-		w.ironic.Change(func() { w.ironic.Single = nil })
+		w.sim.Sim.SetFaults(ironicsim.Faults{})
 		w.after(time.Minute, "deleted", w.gone)
 	})
 }
@@ -187,14 +200,14 @@ func TestOldLookInterruptsNothing(t *testing.T) {
 // TestSupersededLeaderChangesNothing: a request that had been decided on is not made if another
 // replica can lead by then, as when this process was suspended.
 func TestSupersededLeaderChangesNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.Single = func() time.Duration { return 2 * time.Second } })
+		w.sim.Sim.SetFaults(ironicsim.Faults{Latency: 2 * time.Second})
 		w.hosts.Remove(t, enginetest.HostName(0))
 		time.Sleep(time.Second) // the leader is looking at the node
 		w.superseded.Store(true)
 		time.Sleep(5 * time.Minute)
-		if n := w.ironic.count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
+		if n := w.sim.Count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
 			t.Errorf("undeployed %d times, state %s", n, w.host().Status.Provisioning.State)
 		}
 		w.superseded.Store(false)
@@ -219,12 +232,12 @@ func (h *hostsThatGo) Get(ctx context.Context, namespace, name string) (*metal3.
 // TestDeletedWhileReporting: a host is deleted at the moment at which it is to be reported that its Secret is missing, for
 // which the node is not looked at. It is looked at before the host is undeployed.
 func TestDeletedWhileReporting(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
 		w.stop()
 		hosts := &hostsThatGo{Hosts: w.hosts, begin: func() { w.hosts.Remove(t, enginetest.HostName(0)) }}
 		ctx, cancel := context.WithCancel(t.Context())
-		w.run(ctx, cancel, hosts, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+		w.run(ctx, cancel, hosts, w.sim, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 		time.Sleep(10 * time.Second)
 		hosts.going.Store(true)
 		if err := errors.Join(w.secrets.client.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc"), w.secrets.metadata.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc")); err != nil {
@@ -254,13 +267,14 @@ func (w *world) takeRightToSecrets() (giveBack func()) {
 func TestDeletionWithoutRightToSecrets(t *testing.T) {
 	const words = "Bind the ClusterRole metal3-apiserver-secrets"
 	t.Run("undeployed", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.provisionedHost()
+			w.switchedOnAtLast()
 			giveBack := w.takeRightToSecrets()
 			w.secret("secret") // as the deletion of the Secret does, this shows that it has changed
 			w.hosts.Remove(t, enginetest.HostName(0))
 			w.after(5*time.Minute, "undeployed, and told why it waits", func() bool {
-				return w.ironic.count("deleted") == 1 && w.ironic.count("power off") == 1 && strings.Contains(w.host().Status.ErrorMessage, words) &&
+				return w.sim.Count("deleted") == 1 && w.sim.Count("power off") == 1 && strings.Contains(w.host().Status.ErrorMessage, words) &&
 					w.host().Status.Provisioning.State == metal3.StateDeleting
 			})
 			time.Sleep(10 * time.Minute)
@@ -272,12 +286,14 @@ func TestDeletionWithoutRightToSecrets(t *testing.T) {
 		})
 	})
 	t.Run("Ironic has lost the node", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.provisionedHost()
 			id := w.host().Status.Provisioning.ID
 			giveBack := w.takeRightToSecrets()
 			w.secret("secret")
-			w.ironic.Change(func() { delete(w.ironic.registrations, id); delete(w.ironic.ByID, id) })
+			if err := w.sim.Sim.LoseNode(id); err != nil {
+				t.Fatal(err)
+			}
 			w.hosts.Remove(t, enginetest.HostName(0))
 			time.Sleep(30 * time.Minute)
 			if w.gone() {
@@ -288,7 +304,7 @@ func TestDeletionWithoutRightToSecrets(t *testing.T) {
 			}
 			giveBack()
 			w.after(10*time.Minute, "deleted", w.gone)
-			if w.wasTold("DeprovisioningAbandoned") || w.ironic.count("provide") != 2 { // which cleans it, as before the deployment
+			if w.wasTold("DeprovisioningAbandoned") || w.sim.Count("provide") != 2 { // which cleans it, as before the deployment
 				t.Error("what was on the disks is there")
 			}
 		})

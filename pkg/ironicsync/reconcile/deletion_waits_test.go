@@ -13,6 +13,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // TestDeletionWaitsForIronic: an Ironic that fails inside, each time in other words, keeps a machine from being undeployed or switched
@@ -54,11 +55,14 @@ func TestDeletionWaitsForIronic(t *testing.T) {
 // TestDeletionGivesUpTheMachine: where it is the machine that cannot be undeployed, its deletion does not wait for ever, whatever
 // Ironic does in between.
 func TestDeletionGivesUpTheMachine(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
+		id := w.host().Status.Provisioning.ID
 		w.hosts.Remove(t, enginetest.HostName(0))
-		t.Logf("gone after %s", w.after(2*time.Hour, "gone", w.gone))
+		t.Logf("gone after %s", w.after(2*time.Hour, "gone", func() bool {
+			_ = w.sim.Sim.FailNext(id, "clean", failure) // each time, until there is no node any more
+			return w.gone()
+		}))
 		if !w.wasTold("DeprovisioningAbandoned") {
 			t.Error("nobody was told that the disks may hold data")
 		}

@@ -3,8 +3,13 @@
 package reconcile_test
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +22,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // expectToldAndGoesOn: something makes all steps of host 0 fail. Within a minute the host
@@ -54,13 +60,15 @@ func (w *world) expectToldAndGoesOn(words, event string, tries func() int, repai
 // TestIronicRefusesWrites: reads work, and whatever changes something fails.
 func TestIronicRefusesWrites(t *testing.T) {
 	t.Parallel()
-	for name, failure := range map[string]error{
-		"401":       apiError(401, "The request you have made requires authentication."),
-		"403":       apiError(403, "Access was denied to the following resource"),
-		"500":       apiError(500, "Internal error"),
-		"no answer": &ironic.UnavailableError{Op: "test", Reason: "no answer within 30s"},
+	for name, failure := range map[string]struct {
+		status int // 0 for a connection that breaks
+		words  string
+	}{
+		"401":       {401, "Incorrect username or password"},
+		"403":       {403, "Access was denied to the following resource"},
+		"500":       {500, "Unexpected error raised by RPC"},
+		"no answer": {0, "Ironic is not available: connection closed before the answer"},
 	} {
-		words := failure.Error()
 		for when, tt := range map[string]struct {
 			event string
 			begin func(*world)
@@ -68,14 +76,11 @@ func TestIronicRefusesWrites(t *testing.T) {
 		}{
 			"registering": {"RegistrationError", func(w *world) { w.hosts.Add(enrolled(0)) }, (*world).registered},
 			"inspecting": {"InspectionError", func(w *world) {
-				w.ironic.Change(func() { w.ironic.takes[ironic.Verifying] = 5 * time.Second; w.ironic.refuseWrites = nil })
 				w.hosts.Add(enrolled(0))
 				w.after(20*time.Second, "verifying", func() bool {
 					s := w.host().Status.Ironic
 					return s != nil && s.ProvisionState == string(ironic.Verifying)
 				})
-				time.Sleep(time.Second)
-				w.ironic.Change(func() { w.ironic.refuseWrites = failure })
 			}, func(w *world) bool { return w.in(metal3.StateAvailable)() }},
 			"deploying":   {"ProvisioningError", func(w *world) { w.update(wantImage) }, func(w *world) bool { return w.in(metal3.StateProvisioned)() }},
 			"switching":   {"PowerManagementError", func(w *world) { w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false }) }, func(w *world) bool { return !w.host().Status.PoweredOn }},
@@ -83,7 +88,9 @@ func TestIronicRefusesWrites(t *testing.T) {
 		} {
 			t.Run(name+" while "+when, func(t *testing.T) {
 				t.Parallel()
-				inWorld(t, func(t *testing.T, w *world) {
+				delays := ironicsim.All(time.Second)
+				delays.Verify = 5 * time.Second
+				inSimulation(t, ironicsim.Options{Delays: delays}, func(t *testing.T, w *world) {
 					w.secret("secret")
 					if when != "registering" && when != "inspecting" {
 						w.hosts.Add(enrolled(0))
@@ -92,13 +99,29 @@ func TestIronicRefusesWrites(t *testing.T) {
 					if when == "undeploying" {
 						w.provision()
 					}
-					w.ironic.Change(func() { w.ironic.refuseWrites = failure })
-					tt.begin(w)
-					w.expectToldAndGoesOn(words, tt.event,
-						func() (n int) { w.ironic.Change(func() { n = w.ironic.writesRefused }); return n },
-						func() { w.ironic.Change(func() { w.ironic.refuseWrites = nil }) },
+					if when == "inspecting" {
+						tt.begin(w)
+					}
+					var tries atomic.Int32
+					w.sim.Intercept(func(_ string, r *http.Request) error {
+						if r.Method == http.MethodGet {
+							return nil
+						}
+						tries.Add(1)
+						if failure.status == 0 {
+							return &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+						}
+						return nil
+					})
+					w.sim.Sim.SetFaults(ironicsim.Faults{FailWrites: failure.status})
+					if when != "inspecting" {
+						tt.begin(w)
+					}
+					w.expectToldAndGoesOn(failure.words, tt.event,
+						func() int { return int(tries.Load()) },
+						func() { w.sim.Intercept(nil); w.sim.Sim.SetFaults(ironicsim.Faults{}) },
 						func() bool { return tt.done(w) })
-					if when == "switching" && w.ironic.count("power off") > 0 {
+					if when == "switching" && w.sim.Count("power off") > 0 {
 						t.Error("the power was cut because Ironic did not answer to the soft power off")
 					}
 				})
@@ -115,7 +138,7 @@ func TestClusterRefusesSecrets(t *testing.T) {
 	for name, verb := range map[string]string{"patch": "patch", "get": "get", "get what no watch has told": "get"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inWorld(t, func(t *testing.T, w *world) {
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 				refused, tries := true, 0
 				w.secrets.client.PrependReactor(verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 					w.secrets.mu.Lock()
@@ -142,15 +165,24 @@ func TestClusterRefusesSecrets(t *testing.T) {
 	}
 }
 
+// haveTime begins another process, which polls Ironic seldom: for what takes days.
+func (w *world) haveTime() {
+	w.stop()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	settings := fleetSettings()
+	settings.PollInterval = time.Minute
+	w.run(ctx, cancel, w.hosts, w.sim, settings)
+}
+
 // TestProtectedNode: that somebody has protected the node in Ironic is an error of this host, and not that Ironic refuses the server.
 func TestProtectedNode(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		const words = "is protected and cannot be undeployed, rebuilt or deleted"
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 		w.provision()
-		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(403, "Node u "+words) })
+		w.setNode("protected", true)
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(time.Minute, "the host says so", func() bool { return strings.Contains(w.host().Status.ErrorMessage, words) })
 		if reason := condition(w.host(), metal3.StepFailedCondition); reason != metal3.ProvisioningErrorReason {
@@ -160,7 +192,7 @@ func TestProtectedNode(t *testing.T) {
 		if state := w.host().Status.Provisioning.State; state != metal3.StateDeprovisioning {
 			t.Errorf("after an hour it is %s", state)
 		}
-		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+		w.setNode("protected", false)
 		// After an hour of failures, the pause is up to 64 minutes long.
 		w.after(2*time.Hour, "it goes on by itself", w.in(metal3.StateAvailable))
 	})
@@ -168,24 +200,28 @@ func TestProtectedNode(t *testing.T) {
 
 // TestDeletedWithoutSecret: that a host cannot be registered any more does not end its undeployment, which somebody or something delays.
 func TestDeletedWithoutSecret(t *testing.T) {
-	for name, refusal := range map[string]error{
-		"protected": apiError(403, "Node u is protected and cannot be undeployed, rebuilt or deleted"), "busy": apiError(503, "Requested action cannot be performed due to lack of free conductor workers."),
+	for name, delay := range map[string]struct{ begin, end func(w *world) }{
+		"protected": {func(w *world) { w.setNode("protected", true) }, func(w *world) { w.setNode("protected", false) }},
+		"busy": {func(w *world) {
+			w.sim.Refuse("deleted", 503, "Requested action cannot be performed due to lack of free conductor workers.")
+		}, func(w *world) { w.sim.Accept("deleted") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inSimulation(t, ironicsim.Options{PowerSyncInterval: -1}, func(t *testing.T, w *world) {
 				w.provisionedHost()
+				w.haveTime()
 				if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"}}); err != nil {
 					t.Fatal(err)
 				}
-				w.ironic.Change(func() { w.ironic.refuse["deleted"] = refusal })
+				delay.begin(w)
 				w.hosts.Remove(t, enginetest.HostName(0))
 				time.Sleep(6 * time.Hour)
-				if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.ironic.count("power off") != 0 {
+				if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.sim.Count("power off") != 0 {
 					t.Fatal("the deletion has gone on")
 				}
-				w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+				delay.end(w)
 				w.after(24*time.Hour, "it goes on by itself", w.gone)
-				if w.wasTold("DeprovisioningAbandoned") || w.ironic.count("deleted") == 0 {
+				if w.wasTold("DeprovisioningAbandoned") || w.sim.Count("deleted") == 0 {
 					t.Error("the machine was not undeployed")
 				}
 			})
@@ -196,17 +232,18 @@ func TestDeletedWithoutSecret(t *testing.T) {
 // TestProtectedNodeDeleted: the deletion of a host waits as long as somebody protects its node: nothing is abandoned, and the machine is
 // not switched off.
 func TestProtectedNodeDeleted(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{PowerSyncInterval: -1}, func(t *testing.T, w *world) {
 		const words = "is protected and cannot be undeployed, rebuilt or deleted"
 		w.provisionedHost()
-		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(403, "Node u "+words) })
+		w.haveTime()
+		w.setNode("protected", true)
 		w.hosts.Remove(t, enginetest.HostName(0))
 		w.after(time.Minute, "the host says so", func() bool { return strings.Contains(w.host().Status.ErrorMessage, words) })
 		time.Sleep(48 * time.Hour)
-		if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.ironic.count("power off") != 0 {
+		if w.gone() || w.wasTold("DeprovisioningAbandoned") || w.sim.Count("power off") != 0 {
 			t.Fatal("the deletion has gone on")
 		}
-		w.ironic.Change(func() { delete(w.ironic.refuse, "deleted") })
+		w.setNode("protected", false)
 		w.after(24*time.Hour, "it goes on by itself", w.gone)
 		if w.wasTold("DeprovisioningAbandoned") {
 			t.Error("the machine was not undeployed")

@@ -14,11 +14,12 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // queuedIronic is an Ironic to which a request that switches a machine on waits for a connection.
 type queuedIronic struct {
-	*fakeIronic
+	ironicClient
 	waits func() // until one is free
 }
 
@@ -26,7 +27,7 @@ func (q queuedIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id st
 	if target == ironic.TargetPowerOn {
 		q.waits()
 	}
-	return q.fakeIronic.SwitchPower(ctx, fence, id, target)
+	return q.ironicClient.SwitchPower(ctx, fence, id, target)
 }
 
 // meanwhileDrive is a virtual drive that is looked at while something happens.
@@ -59,7 +60,7 @@ func TestFencedWhileToBeSwitchedOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newSimulatedWorld(t, ironicsim.Options{})
 				ctx, cancel := context.WithCancel(t.Context())
 				w.fuse = &fuse{kill: cancel}
 				w.secrets.fuse = w.fuse
@@ -73,7 +74,7 @@ func TestFencedWhileToBeSwitchedOn(t *testing.T) {
 						time.Sleep(test.queued)
 					}
 				}
-				client := queuedIronic{w.ironic, func() {}}
+				client := queuedIronic{w.sim, func() {}}
 				if test.queued > 0 {
 					client.waits = asks
 				} else {
@@ -82,12 +83,12 @@ func TestFencedWhileToBeSwitchedOn(t *testing.T) {
 				w.run(ctx, cancel, w.hosts, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 				defer func() { w.stop() }()
 				w.provisionedHost()
-				before := w.ironic.count("power on")
+				before := w.sim.Count("power on")
 				armed.Store(true)
 				w.reboot()
 				w.after(time.Minute, "asked for", func() bool { return !armed.Load() })
 				time.Sleep(10 * time.Minute)
-				if n := w.ironic.count("power on") - before; n > 0 || w.host().Status.PoweredOn {
+				if n := w.sim.Count("power on") - before; n > 0 || w.host().Status.PoweredOn {
 					t.Errorf("it was switched on %d times, and is on: %t", n, w.host().Status.PoweredOn)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // TestOtherNamespacesAreNotManaged: of two hosts, one is in a namespace that the settings do not
@@ -15,7 +16,7 @@ import (
 func TestOtherNamespacesAreNotManaged(t *testing.T) {
 	settings := fleetSettings()
 	settings.Namespaces = []string{"team-a"}
-	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+	inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
 		managed, other := w.enrol("team-a", 1)[0], w.enrol("team-b", 1)[0]
 		get := func(namespace, name string) *metal3.BareMetalHost {
 			host, err := w.hosts.Get(t.Context(), namespace, name)

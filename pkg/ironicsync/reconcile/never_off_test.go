@@ -4,28 +4,25 @@ package reconcile_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // TestNeverOffIsRebootedOncePerKey: a machine that is never switched off is rebooted for each annotation that would keep another one off,
 // once, whoever leads, and once more when the annotation comes back.
 func TestNeverOffIsRebootedOncePerKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start(0)
-		defer func() { w.stop() }()
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.provisionedHost()
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true })
 		expect := func(what string, reboots int) {
 			t.Helper()
 			time.Sleep(10 * time.Minute)
-			if n := w.ironic.count("rebooting") + w.ironic.count("soft rebooting"); n != reboots || w.ironic.count("power off")+w.ironic.count("soft power off") > 0 {
-				t.Errorf("%s: %d reboots, want %d; power-offs: %d", what, n, reboots, w.ironic.count("power off")+w.ironic.count("soft power off"))
+			if n := w.sim.Count("rebooting") + w.sim.Count("soft rebooting"); n != reboots || w.sim.Count("power off")+w.sim.Count("soft power off") > 0 {
+				t.Errorf("%s: %d reboots, want %d; power-offs: %d", what, n, reboots, w.sim.Count("power off")+w.sim.Count("soft power off"))
 			}
 		}
 		annotate := func(key, value string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // panicking panics when a transition of one node is requested.
@@ -30,9 +31,9 @@ func (p *panicking) SetProvisionState(ctx context.Context, fence ironic.Fence, i
 
 // TestBugOfOneHost: one host that the server cannot cope with says so, and all others go on.
 func TestBugOfOneHost(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.stop()
-		client := &panicking{ironicClient: w.ironic, node: func() string { return w.host().Status.Provisioning.ID }}
+		client := &panicking{ironicClient: w.sim, node: func() string { return w.host().Status.Provisioning.ID }}
 		ctx, cancel := context.WithCancel(t.Context())
 		w.run(ctx, cancel, w.hosts, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 1, PollInterval: time.Second})
 		w.secret("secret")

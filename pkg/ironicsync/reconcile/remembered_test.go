@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // TestNothingIsRememberedOfHostsThatAreGone: hosts are created and deleted, in the middle of whatever they are at, and planned
 // once more when they are gone, as a change of a DataImage or the deletion itself has them planned.
 func TestNothingIsRememberedOfHostsThatAreGone(t *testing.T) {
-	inFleet(t, fleetSettings(), unwrapped, func(t *testing.T, w *world) {
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
 		for _, namespace := range []string{"a", "b", "c"} {
 			keys := w.enrol(namespace, 40)
 			time.Sleep(3 * time.Second) // of the bubble: some are registered, and others have not begun

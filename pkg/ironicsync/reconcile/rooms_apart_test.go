@@ -80,7 +80,7 @@ func TestTroubleInOneRoom(t *testing.T) {
 	_, usualPolls, usualOthers := rest(t, func(*rooms) {})
 	for name, trouble := range map[string]func(r *rooms){
 		"answers 500": func(r *rooms) {
-			for _, call := range []string{"ChangedSince", "ListNodes", "GetNode", "CreateNode", "UpdateNode", "ListPorts"} {
+			for _, call := range []string{"ChangedSince", "ListNodes", "GetNode", "GetRegistration", "CreateNode", "UpdateNode", "ListPorts"} {
 				r.sims[""].Refuse(call, http.StatusInternalServerError, "Internal error")
 			}
 		},

@@ -141,9 +141,9 @@ func TestDrivesNothing(t *testing.T) {
 				if hang != nil {
 					hang = make(chan struct{}) // of this bubble
 				}
-				w := newWorld(t)
+				w := newSimulatedWorld(t, ironicsim.Options{})
 				ctx, cancel := context.WithCancel(t.Context())
-				w.run(ctx, cancel, unlistable{w.hosts, hang}, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+				w.run(ctx, cancel, unlistable{w.hosts, hang}, w.sim, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 				time.Sleep(90 * time.Second)
 				if hang == nil {
 					select {
