@@ -81,18 +81,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// inWorld runs a test in a bubble, with a controller running.
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start(0)
-		defer func() { w.stop() }()
-		test(t, w)
-	})
-}
-
-// inSimulation is inWorld with a simulated Ironic.
+// inSimulation runs a test in a bubble, with a simulated Ironic and a controller running.
 func inSimulation(t *testing.T, options ironicsim.Options, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,13 +113,7 @@ func (w *world) start(killedAt int) {
 	w.secrets.mu.Lock()
 	w.secrets.fuse = w.fuse
 	w.secrets.mu.Unlock()
-	var client ironicClient
-	if w.sim != nil {
-		client = w.sim.Process(w.fuse.step)
-	} else {
-		client = w.ironic
-	}
-	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, ConductorGroups: w.groups})
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, w.sim.Process(w.fuse.step), reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, ConductorGroups: w.groups})
 }
 
 // failure is the error of what fails.

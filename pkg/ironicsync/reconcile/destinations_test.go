@@ -56,7 +56,7 @@ func TestImageNotAllowed(t *testing.T) {
 		{URL: "http://169.254.169.254/latest/meta-data", Checksum: "d41d8cd98f00b204e9800998ecf8427e"},
 		{URL: "http://192.0.2.1/a", Checksum: "http://localhost:8080/sums"},
 	} {
-		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+		inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.secret("secret")
 			host := enrolled(0)
 			host.Spec.Image = image.DeepCopy()
@@ -81,7 +81,7 @@ func TestMovedImageNotAllowed(t *testing.T) {
 	settings := fleetSettings()
 	settings.Images = destination.Policy{}
 	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "file:/etc/passwd"} {
-		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+		inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.secret("secret")
 			host := enrolled(0)
 			host.Spec.Image = &metal3.Image{URL: url, Checksum: "d41d8cd98f00b204e9800998ecf8427e"}
@@ -97,8 +97,8 @@ func TestMovedImageNotAllowed(t *testing.T) {
 			w.after(5*time.Minute, "the host says that its image is not allowed", func() bool {
 				return strings.Contains(w.host().Status.ErrorMessage, "status.provisioning.image.url: ") && strings.Contains(w.host().Status.ErrorMessage, "allowed")
 			})
-			if registration := w.registration(); len(registration.InstanceInfo) != 0 || w.ironic.count("adopt") != 0 {
-				t.Errorf("Ironic was told %v, adoptions: %d", registration.InstanceInfo, w.ironic.count("adopt"))
+			if registration := w.registration(); len(registration.InstanceInfo) != 0 || w.sim.Count("adopt") != 0 {
+				t.Errorf("Ironic was told %v, adoptions: %d", registration.InstanceInfo, w.sim.Count("adopt"))
 			}
 		})
 	}

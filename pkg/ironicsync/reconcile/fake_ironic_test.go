@@ -3,7 +3,6 @@
 package reconcile_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -24,58 +23,15 @@ type fakeIronic struct {
 	registrations map[string]*ironic.Registration
 	ports         map[string]string // node by MAC address
 	calls         map[string]int
-	// refuse has the answers to calls that are not successes.
-	refuse map[string]error
-	// refuseWrites is the answer to all calls that change something.
-	refuseWrites  error
-	writesRefused int
-	// The BMC takes this password, unless it is silent. mute are the addresses of
-	// single ones that are, timeout is how long Ironic waits for any, verified when it
-	// asked them.
-	password string
-	silent   bool
-	mute     map[string]bool
-	timeout  time.Duration
-	verified map[string][]time.Time
-	// unverified is what is said of every verification, if not empty.
-	unverified string
-	// invalid is what is wrong with all deployments, fails how often a state is yet to fail, and says what is said of that, if not only failure.
-	invalid []string
-	fails   map[ironic.ProvisionState]int
-	says    string
-	// powerFails is the error of every power action, if not empty.
-	powerFails string
 	// takes is how long a state lasts, where that is not a second.
 	takes map[ironic.ProvisionState]time.Duration
-	// isOld is an Ironic of version 29.0.
-	isOld bool
 }
 
 func newFakeIronic() *fakeIronic {
 	return &fakeIronic{
 		Nodes: enginetest.NewNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
-		calls: map[string]int{}, refuse: map[string]error{}, password: "secret",
-		mute: map[string]bool{}, timeout: time.Second, verified: map[string][]time.Time{},
-		fails: map[ironic.ProvisionState]int{}, takes: map[ironic.ProvisionState]time.Duration{},
+		calls: map[string]int{}, takes: map[ironic.ProvisionState]time.Duration{},
 	}
-}
-
-// called counts a call and reports whether it is refused. f.mu is held.
-func (f *fakeIronic) called(name string) error {
-	f.calls[name]++
-	if !isRead(name) && f.refuseWrites != nil {
-		f.writesRefused++
-		return f.refuseWrites
-	}
-	return f.refuse[name]
-}
-
-func isRead(name string) bool {
-	switch name {
-	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
-		return true
-	}
-	return false
 }
 
 func (f *fakeIronic) count(name string) int {
@@ -133,9 +89,7 @@ func (f *fakeIronic) do(ctx context.Context, fence ironic.Fence, name string, ch
 	}
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	if err := f.called(name); err != nil {
-		return err
-	}
+	f.calls[name]++
 	return change()
 }
 
@@ -151,28 +105,12 @@ func (f *fakeIronic) GetNode(ctx context.Context, idOrName string) (*ironic.Node
 	return f.Nodes.GetNode(ctx, id)
 }
 
-func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
-	f.Mu.Lock()
-	err := f.called("ChangedSince")
-	f.Mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return f.Nodes.ChangedSince(ctx, since, expected)
-}
-
 func (f *fakeIronic) ListDrivers(context.Context) ([]string, error) {
 	return []string{"ipmi", "redfish"}, nil
 }
 
 func (f *fakeIronic) Features(context.Context) (ironic.Features, error) {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
-	version := ironic.NewestAPIVersion
-	if f.isOld {
-		version = ironic.APIVersion{Major: 1, Minor: 96} // Ironic 29.0
-	}
-	return ironic.FeaturesOf(version), nil
+	return ironic.FeaturesOf(ironic.NewestAPIVersion), nil
 }
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
@@ -294,9 +232,8 @@ func (f *fakeIronic) ClearMaintenance(ctx context.Context, fence ironic.Fence, i
 	})
 }
 
-func (f *fakeIronic) Validate(ctx context.Context, id string, _ ...string) (wrong []string, err error) {
-	err = f.do(ctx, ironic.NoFence, "Validate", func() error { wrong = f.invalid; return nil })
-	return wrong, err
+func (f *fakeIronic) Validate(ctx context.Context, _ string, _ ...string) ([]string, error) {
+	return nil, f.do(ctx, ironic.NoFence, "Validate", func() error { return nil })
 }
 
 // SwitchPower takes a second.
@@ -305,10 +242,6 @@ func (f *fakeIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id str
 		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
 		f.later(id, time.Second, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""
-			if f.powerFails != "" {
-				n.LastError = f.powerFails
-				return
-			}
 			n.PowerState = ironic.PowerOn
 			if target == ironic.TargetPowerOff || target == ironic.TargetSoftPowerOff {
 				n.PowerState = ironic.PowerOff
@@ -375,44 +308,21 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 		if d, ok := f.takes[way[0]]; ok {
 			took = d
 		}
-		address, _ := f.registrations[id].DriverInfo["ipmi_address"].(string)
-		if way[0] == ironic.Verifying {
-			f.verified[address] = append(f.verified[address], time.Now())
-			if f.silent || f.mute[address] {
-				took = f.timeout
-			}
-		}
 		f.later(id, took, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState = way[1], ""
 			now := time.Now()
 			switch {
-			case way[0] == ironic.Verifying && f.unverified != "":
-				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: "+f.unverified
-			case way[0] == ironic.Verifying && (f.silent || f.mute[address]):
-				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: Redfish connection failed for node "+id+": Unable to connect to https://192.0.2.1. Error: timed out"
-			case way[0] == ironic.Verifying && !f.takesPassword(f.registrations[id].DriverInfo):
-				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: IPMI call failed: power status."
 			case way[0] == ironic.Verifying && n.PowerState == "":
 				n.PowerState = ironic.PowerOff
-			case way[0] == ironic.Inspecting && f.fails[way[0]] == 0:
+			case way[0] == ironic.Inspecting:
 				n.InspectionFinishedAt = &now
 				f.registrations[id].Properties["cpu_arch"] = "x86_64"
-			case f.fails[way[0]] > 0:
-				f.fails[way[0]]--
-				n.LastError = cmp.Or(f.says, failure)
-				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
-					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
-				}[way[0]]
 			}
 		})
 		// A conductor releases its lock only after the node has reached its new state.
 		f.later(id, took+lockOutlasts, func(n *ironic.Node) { n.Reservation = "" })
 		return nil
 	})
-}
-
-func (f *fakeIronic) takesPassword(info map[string]any) bool {
-	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
 }
 
 // SetTargetRAID is not called: no host of these tests has volumes.

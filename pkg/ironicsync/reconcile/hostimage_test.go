@@ -15,6 +15,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // builtImages has one image for all hosts.
@@ -42,7 +43,7 @@ func (b *builtImages) become(w *world, image lifecycle.Image) {
 // machine is at rest, but never while it is provisioned.
 func TestImageOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newSimulatedWorld(t, ironicsim.Options{})
 		images := &builtImages{image: lifecycle.Image{Waiting: "it is being built"}}
 		w.hostImages = images
 		w.start(0)
@@ -61,7 +62,7 @@ func TestImageOfHost(t *testing.T) {
 		w.hosts.Add(enrolled(0))
 		w.after(time.Minute, "it waits", waits)
 		time.Sleep(time.Minute)
-		if host := w.host(); w.ironic.count("inspect") != 0 || host.Status.ErrorMessage != "" || host.Status.Provisioning.State != metal3.StateInspecting {
+		if host := w.host(); w.sim.Count("inspect") != 0 || host.Status.ErrorMessage != "" || host.Status.Provisioning.State != metal3.StateInspecting {
 			t.Fatalf("without its image, the host was inspected: %+v", host.Status)
 		}
 
@@ -82,10 +83,10 @@ func TestImageOfHost(t *testing.T) {
 
 		images.become(w, built("http://builder.example/2"))
 		w.after(5*time.Second, "another image, while it is available", boots("http://builder.example/2"))
-		patches := w.ironic.count("UpdateNode")
+		patches := w.sim.Count("UpdateNode")
 		images.become(w, lifecycle.Image{Waiting: "it is being built"})
 		time.Sleep(10 * time.Second)
-		if got := w.ironic.count("UpdateNode") - patches; got != 0 || waits() {
+		if got := w.sim.Count("UpdateNode") - patches; got != 0 || waits() {
 			t.Errorf("while the image of an available host is built again, the node was changed %d times, conditions %+v", got, w.host().Status.Conditions)
 		}
 
@@ -94,16 +95,16 @@ func TestImageOfHost(t *testing.T) {
 		})
 		w.becomes(metal3.StateProvisioned)
 		time.Sleep(10 * time.Second)
-		patches = w.ironic.count("UpdateNode")
+		patches = w.sim.Count("UpdateNode")
 		images.become(w, built("http://builder.example/3"))
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "registered again" })
 		time.Sleep(10 * time.Second)
-		if got := w.ironic.count("UpdateNode") - patches; got != 0 || boots("http://builder.example/3")() || w.host().Status.Provisioning.State != metal3.StateProvisioned {
+		if got := w.sim.Count("UpdateNode") - patches; got != 0 || boots("http://builder.example/3")() || w.host().Status.Provisioning.State != metal3.StateProvisioned {
 			t.Errorf("the node of a provisioned host was changed %d times: %v", got, w.registration().DriverInfo)
 		}
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Image = nil })
 		w.after(5*time.Second, "another image, before it is cleaned", boots("http://builder.example/3"))
-		if w.ironic.count("deleted") > 0 && w.host().Status.Provisioning.State == metal3.StateAvailable {
+		if w.sim.Count("deleted") > 0 && w.host().Status.Provisioning.State == metal3.StateAvailable {
 			t.Error("the host was cleaned before")
 		}
 		w.becomes(metal3.StateAvailable)

@@ -3,6 +3,8 @@
 package reconcile_test
 
 import (
+	"maps"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 func (w *world) update(change func(*metal3.BareMetalHost)) {
@@ -66,42 +69,45 @@ func (w *world) expectNoPowerEvents() {
 // TestTransitionsAreShown: whoever watches a host soon sees a transition that Ironic has accepted, which is requested
 // once. Polls that see the node during the step, before the request, are no reason to take the step again.
 func TestTransitionsAreShown(t *testing.T) {
+	delays := ironicsim.All(time.Second)
+	delays.Clean, delays.Deploy = 20*time.Second, 20*time.Second
 	for _, tt := range []struct {
-		name   string
-		answer time.Duration
-		polls  error
-		within time.Duration
+		name    string
+		answer  time.Duration
+		noPolls bool
+		within  time.Duration
 	}{
-		{"by an early poll", 0, nil, 450 * time.Millisecond},
-		{"by a slow Ironic", 400 * time.Millisecond, nil, 2 * time.Second},
-		{"though no poll answers", 400 * time.Millisecond, apiError(500, "Internal error"), 2 * time.Second},
+		{"by an early poll", 0, false, 450 * time.Millisecond},
+		{"by a slow Ironic", 400 * time.Millisecond, false, 2 * time.Second},
+		// After an answer 500, the client asks for Ironic's version first, which makes four requests and a pause of these 2 s.
+		{"though no poll answers", 300 * time.Millisecond, true, 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inSimulation(t, ironicsim.Options{Delays: delays}, func(t *testing.T, w *world) {
 				w.available()
-				w.ironic.Change(func() {
-					w.ironic.Single = func() time.Duration { return tt.answer }
-					w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Cleaning: 20 * time.Second, ironic.Deploying: 20 * time.Second}
-					w.ironic.refuse["ChangedSince"] = tt.polls
-				})
-				reads := w.ironic.count("ListBIOSSettings")
+				w.sim.Sim.SetFaults(ironicsim.Faults{Latency: tt.answer})
+				if tt.noPolls {
+					w.sim.Refuse("ChangedSince", 500, "Internal error")
+				}
+				reads := w.sim.Count("ListBIOSSettings")
 				w.update(wantImage)
 				for _, transition := range []struct {
 					call  string
 					state ironic.ProvisionState
 				}{{"provide", ironic.Cleaning}, {"active", ironic.Deploying}} {
-					w.after(time.Minute, transition.call+" requested", func() bool { return w.ironic.count(transition.call) > 0 })
+					w.after(time.Minute, transition.call+" requested", func() bool { return w.sim.Count(transition.call) > 0 })
 					w.after(tt.within, "shown as "+string(transition.state), func() bool {
 						return w.host().Status.Ironic.ProvisionState == string(transition.state)
 					})
 				}
-				w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+				w.after(2*time.Minute, "provisioned", w.in(metal3.StateProvisioned))
 				for _, call := range []string{"provide", "Validate", "active"} {
-					if n := w.ironic.count(call); n != 1 {
+					if n := w.sim.Count(call); n != 1 {
 						t.Errorf("%s was requested %d times", call, n)
 					}
 				}
-				w.after(time.Minute, "read with its BIOS settings, which come last", func() bool { return w.ironic.count("ListBIOSSettings") > reads })
+				w.after(time.Minute, "read with its BIOS settings, which come last", func() bool { return w.sim.Count("ListBIOSSettings") > reads })
+				time.Sleep(time.Second) // they are answered
 			})
 		})
 	}
@@ -110,22 +116,22 @@ func TestTransitionsAreShown(t *testing.T) {
 // TestLife takes a host from its creation to an image and back, and asserts the
 // states that a watcher sees, in order.
 func TestLife(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		// Answers that take time come one after the other: how often the node is read then depends on nothing else.
-		w.ironic.Single = func() time.Duration { return 37 * time.Millisecond }
+		w.sim.Sim.SetFaults(ironicsim.Faults{Latency: 37 * time.Millisecond})
 		w.hosts.Add(enrolled(0))
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		if hw := w.host().Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 4096 {
+		if hw := w.host().Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 16384 {
 			t.Errorf("hardware is %+v", hw)
 		}
 		if arch := w.host().Spec.Architecture; arch != "x86_64" {
 			t.Errorf("spec.architecture is %q", arch)
 		}
-		if data := w.hardware.objects["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
+		if data := w.hardware.objects["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != w.host().Status.HardwareDetails.Hostname {
 			t.Errorf("HardwareData is %+v", data)
 		}
-		if n := w.ironic.count("provide"); n != 0 {
+		if n := w.sim.Count("provide"); n != 0 {
 			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
 		}
 
@@ -135,17 +141,17 @@ func TestLife(t *testing.T) {
 		if got := host.Status.Provisioning.Image.URL; got != imageURL {
 			t.Errorf("image is %q", got)
 		}
-		r := w.ironic.registrations[host.Status.Provisioning.ID]
+		r := w.registration()
 		if r.InstanceInfo["image_source"] != imageURL || r.InstanceUUID != host.Status.Record.Deployment.InstanceUUID {
 			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
 		}
 
 		// Two by name before it is created, one after that, and one when the image has been asked for, are needed; four come
 		// with polls. What becomes of the transitions is left to the polls: read after each of them, it would be 11.
-		if gets, _ := w.ironic.Asked(); gets > 9 {
+		if gets := w.sim.Count("GetNode"); gets > 9 {
 			t.Errorf("the node was read %d times on the way to provisioned", gets)
 		}
-		w.ironic.Change(func() { w.ironic.Single = nil })
+		w.sim.Sim.SetFaults(ironicsim.Faults{})
 
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
@@ -155,7 +161,7 @@ func TestLife(t *testing.T) {
 		}
 		w.update(wantImage)
 		w.after(20*time.Second, "provisioned again", w.in(metal3.StateProvisioned))
-		if n := w.ironic.count("provide"); n != 1 {
+		if n := w.sim.Count("provide"); n != 1 {
 			t.Errorf("the host was cleaned %d times to be provisioned, want 1: deprovisioning has cleaned it for the second", n)
 		}
 		want := []metal3.ProvisioningState{
@@ -174,9 +180,10 @@ func TestLife(t *testing.T) {
 func TestHardwareDataSparesInspection(t *testing.T) {
 	for _, lag := range []time.Duration{0, 1500 * time.Millisecond, 5 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			delays := ironicsim.All(time.Second)
+			delays.Verify = time.Millisecond
+			inSimulation(t, ironicsim.Options{Delays: delays}, func(t *testing.T, w *world) {
 				w.hosts.WatchLag = lag
-				w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 0} })
 				w.secret("secret")
 				host := enrolled(0)
 				data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
@@ -190,7 +197,7 @@ func TestHardwareDataSparesInspection(t *testing.T) {
 					w.planHost(host.Namespace, host.Name)
 				}
 				w.after(time.Minute, "available", w.in(metal3.StateAvailable))
-				if n, hw := w.ironic.count("inspect"), w.host().Status.HardwareDetails; n != 0 || hw == nil || hw.Hostname != "given" {
+				if n, hw := w.sim.Count("inspect"), w.host().Status.HardwareDetails; n != 0 || hw == nil || hw.Hostname != "given" {
 					t.Errorf("inspected %d times, hardware %+v", n, hw)
 				}
 			})
@@ -201,7 +208,7 @@ func TestHardwareDataSparesInspection(t *testing.T) {
 // TestGivenHardwareIsCorrected: where nothing is inspected, the hardware is what an annotation says, also if it says something else later.
 // A HardwareData that says something else than the host has was put there by somebody, and counts instead.
 func TestGivenHardwareIsCorrected(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		give := func(hostname string) {
 			w.update(func(h *metal3.BareMetalHost) {
 				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.HardwareDetailsAnnotation, `{"hostname":"`+hostname+`"}`)
@@ -258,9 +265,9 @@ func TestHardwareDataIsFollowed(t *testing.T) {
 	}
 	const card, another = "52:54:00:8b:0d:01", "52:54:00:8b:0d:02"
 	hasPort := func(w *world, mac string) func() bool {
-		return func() (has bool) {
-			w.ironic.Change(func() { has = w.ironic.ports[mac] == w.host().Status.Provisioning.ID })
-			return has
+		return func() bool {
+			ports, err := w.sim.ListPorts(w.t.Context(), ironic.PortFilter{Address: mac})
+			return err == nil && len(ports) == 1 && ports[0].NodeUUID == w.host().Status.Provisioning.ID
 		}
 	}
 	follows := func(t *testing.T, w *world, quietIn metal3.ProvisioningState) {
@@ -273,20 +280,20 @@ func TestHardwareDataIsFollowed(t *testing.T) {
 		w.after(10*time.Second, "corrected", is(w, "corrected"))
 		w.after(10*time.Second, "its port", hasPort(w, another))
 		time.Sleep(time.Minute)
-		steps := w.ironic.count("UpdateNode") + w.ironic.count("CreatePort")
+		steps := w.sim.Count("UpdateNode") + w.sim.Count("CreatePort")
 		time.Sleep(time.Hour)
-		if more := w.ironic.count("UpdateNode") + w.ironic.count("CreatePort") - steps; more > 0 || !w.in(quietIn)() {
+		if more := w.sim.Count("UpdateNode") + w.sim.Count("CreatePort") - steps; more > 0 || !w.in(quietIn)() {
 			t.Errorf("the host is %s, and Ironic was told of it %d times in an hour", w.host().Status.Provisioning.State, more)
 		}
 	}
 	t.Run("available", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.available(notInspected())
 			follows(t, w, metal3.StateAvailable)
 		})
 	})
 	t.Run("externally provisioned", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.secret("secret")
 			host := notInspected()
 			host.Spec.ExternallyProvisioned = true
@@ -296,18 +303,19 @@ func TestHardwareDataIsFollowed(t *testing.T) {
 		})
 	})
 	t.Run("provisioned", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.available(notInspected())
 			w.provision()
 			follows(t, w, metal3.StateProvisioned)
 		})
 	})
 	t.Run("inspected", func(t *testing.T) {
-		inWorld(t, func(t *testing.T, w *world) {
+		inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 			w.available()
+			found := w.host().Status.HardwareDetails.Hostname
 			put(w, "by hand", card)
 			time.Sleep(time.Minute)
-			if hw := w.host().Status.HardwareDetails; hw.Hostname != "worker-0" {
+			if hw := w.host().Status.HardwareDetails; hw.Hostname != found {
 				t.Errorf("what the inspection has found became %+v", hw)
 			}
 		})
@@ -317,15 +325,27 @@ func TestHardwareDataIsFollowed(t *testing.T) {
 // TestDeploymentNotPossible: what Ironic's validation finds is shown, and tried
 // again as soon as the spec changes.
 func TestDeploymentNotPossible(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.available()
-		w.ironic.Change(func() { w.ironic.invalid = []string{"deploy: no deploy_kernel"} })
+	inSimulation(t, ironicsim.Options{PowerSyncInterval: -1}, func(t *testing.T, w *world) {
+		host := enrolled(0)
+		host.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled
+		w.available(host)
+		node, _ := w.sim.Sim.Node(w.host().Status.Provisioning.ID)
+		info := node["driver_info"].(map[string]any)
+		wrong := maps.Clone(info)
+		wrong["ipmi_priv_level"] = "none"
+		w.sim.Intercept(func(call string, _ *http.Request) error {
+			if call == "Validate" {
+				w.setNode("driver_info", wrong)
+			}
+			return nil
+		})
 		w.update(wantImage)
 		w.after(5*time.Second, "an error", func() bool {
 			s := w.host().Status
 			return s.ErrorType == metal3.ProvisioningError && s.ErrorCount == 1 && s.Provisioning.State == metal3.StateProvisioning
 		})
-		w.ironic.Change(func() { w.ironic.invalid = nil })
+		w.sim.Intercept(nil)
+		w.setNode("driver_info", info)
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum += "x" })
 		w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned))
 	})
@@ -334,11 +354,10 @@ func TestDeploymentNotPossible(t *testing.T) {
 // TestAttachedWhileProvisioning: a deployment that was ended by taking the host out of Ironic begins anew, which is told, and
 // takes as long as it takes from then on.
 func TestAttachedWhileProvisioning(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	delays := ironicsim.All(time.Second)
+	delays.Deploy = time.Minute
+	inSimulation(t, ironicsim.Options{Delays: delays}, func(t *testing.T, w *world) {
 		w.available()
-		w.ironic.Change(func() {
-			w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
-		})
 		w.update(wantImage)
 		w.after(20*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
 		w.update(func(h *metal3.BareMetalHost) {

@@ -4,7 +4,6 @@ package reconcile_test
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -22,15 +21,16 @@ import (
 
 // registration is what Ironic knows of host 0.
 func (w *world) registration() ironic.Registration {
-	w.ironic.Mu.Lock()
-	defer w.ironic.Mu.Unlock()
-	r := w.ironic.registrations[w.hosts.Host(w.t, enginetest.HostName(0)).Status.Provisioning.ID]
-	if r == nil {
+	w.t.Helper()
+	id := w.host().Status.Provisioning.ID
+	if id == "" || w.sim.Node(id) == nil {
 		return ironic.Registration{}
 	}
-	copied := *r
-	copied.DriverInfo, copied.Properties, copied.NetworkData = maps.Clone(r.DriverInfo), maps.Clone(r.Properties), maps.Clone(r.NetworkData)
-	return copied
+	registration, err := w.sim.GetRegistration(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return *registration
 }
 
 func (w *world) becomes(state metal3.ProvisioningState) {
@@ -57,11 +57,10 @@ func TestInspectionModeMended(t *testing.T) {
 		want string
 	}{{metal3.InspectionModeAgent, "agent"}, {metal3.InspectionModeDisabled, "agent"}} {
 		t.Run(string(test.mode), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.ironic.Change(func() { w.ironic.fails[ironic.Inspecting] = 1 })
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+				w.failTimes(1, "inspect", failure)
 				w.secret("secret")
-				host := enrolled(0)
-				host.Spec.BMC.Address = "redfish://192.168.111.1/redfish/v1/Systems/1"
+				host := redfishHost()
 				host.Spec.InspectionMode = metal3.InspectionModeFast
 				w.hosts.Add(host)
 				w.after(time.Minute, "the inspection failed", func() bool { return w.host().Status.ErrorType == metal3.InspectionError })
@@ -81,7 +80,7 @@ func TestInspectionModeMended(t *testing.T) {
 // TestNetworkOfTheRamdisk: on a network without DHCP, the ramdisk never calls without
 // its Secret. That comes late, changes, and is named no more.
 func TestNetworkOfTheRamdisk(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		put := func(key, network string) {
 			data := map[string][]byte{key: []byte(network)}
 			if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "network"}, Data: data}); err != nil {
@@ -102,7 +101,7 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 		w.after(5*time.Second, "the missing Secret is shown", func() bool {
 			return condition(w.host(), metal3.RegisteredCondition) == metal3.NetworkDataUnusableReason && strings.Contains(w.host().Status.ErrorMessage, "preprovisioningNetworkDataName")
 		})
-		if tries := w.ironic.count("CreateNode"); tries != 0 {
+		if tries := w.sim.Count("CreateNode"); tries != 0 {
 			t.Errorf("a node was made %d times", tries)
 		}
 		network("192.0.2.7")
@@ -111,10 +110,10 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 		if host := w.host(); host.Status.ErrorMessage != "" {
 			t.Errorf("the error stays: %s", host.Status.ErrorMessage)
 		}
-		patches := w.ironic.count("UpdateNode")
+		patches := w.sim.Count("UpdateNode")
 		network("192.0.2.7")
 		time.Sleep(10 * time.Second)
-		if got := w.ironic.count("UpdateNode"); got != patches {
+		if got := w.sim.Count("UpdateNode"); got != patches {
 			t.Errorf("the same network was sent %d times more", got-patches)
 		}
 		network("192.0.2.8")
@@ -134,7 +133,7 @@ func TestNetworkOfTheRamdisk(t *testing.T) {
 // TestRegisteredAgain: with other credentials, and after an error of its registration, a host is registered anew, which its history
 // tells to who has rotated the password. Nothing else begins that.
 func TestRegisteredAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.available()
 		last := w.host().Status.OperationHistory.Register
 		if last.End.IsZero() {
@@ -150,7 +149,7 @@ func TestRegisteredAgain(t *testing.T) {
 		if now := w.host().Status.OperationHistory.Register; now != last {
 			t.Errorf("with another setting, it is %+v, and was %+v", now, last)
 		}
-		w.ironic.Change(func() { w.ironic.password = "other" })
+		w.sim.Sim.AddBMC(enginetest.BMCAddress(0), enginetest.BMCUser, "other")
 		w.secret("other")
 		w.after(30*time.Second, "registered with the other password", isRenewed)
 		if good := w.host().Status.GoodCredentials; good.Version != w.storedSecret().ResourceVersion {
@@ -158,10 +157,10 @@ func TestRegisteredAgain(t *testing.T) {
 		}
 		last = w.host().Status.OperationHistory.Register
 		time.Sleep(time.Minute)
-		w.ironic.Change(func() { w.ironic.refuse["UpdateNode"] = apiError(400, "no") })
+		w.sim.Refuse("UpdateNode", 400, "no")
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.AutomatedCleaningMode = metal3.CleaningModeMetadata })
 		w.after(30*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
-		w.ironic.Change(func() { delete(w.ironic.refuse, "UpdateNode") })
+		w.sim.Accept("UpdateNode")
 		w.after(time.Minute, "registered after the error", isRenewed)
 		if n := len(slices.DeleteFunc(w.events.told(), func(reason string) bool { return reason != "Registered" })); n != 1 {
 			t.Errorf("told %d times that the host has a node", n)
@@ -172,7 +171,7 @@ func TestRegisteredAgain(t *testing.T) {
 // TestOperatorsFinalizerGoes: the Bare Metal Operator puts its finalizer on the Secret with the ramdisk's network, too. After a
 // migration, the Secret can be deleted once its host is gone. What another host needs for its BMC stays.
 func TestOperatorsFinalizerGoes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		network := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "network", Finalizers: []string{metal3.SecretFinalizer}},
 			Data:       map[string][]byte{"networkData": []byte(`{"networks":[]}`)},
@@ -205,7 +204,7 @@ func TestOperatorsFinalizerGoes(t *testing.T) {
 // TestSecretMadeAlongWithHost: the watch of the Secrets may tell later than that of the
 // hosts. Nobody wants to hear of an error then.
 func TestSecretMadeAlongWithHost(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"}, Data: map[string][]byte{"username": []byte("admin"), "password": []byte("secret")}}
 		if err := w.secrets.client.Tracker().Create(secretsResource, secret, enginetest.Namespace); err != nil {
 			t.Fatal(err)
@@ -229,7 +228,7 @@ func TestSecretMadeAlongWithHost(t *testing.T) {
 // TestBootModeChangedWhileProvisioned: what a deployed node cannot be told, it is told
 // before it is deployed anew.
 func TestBootModeChangedWhileProvisioned(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		host := enrolled(0)
 		host.Spec.Image = &metal3.Image{URL: "http://images/a", Checksum: "http://images/sums"}
@@ -262,7 +261,7 @@ func TestBootModeChangedWhileProvisioned(t *testing.T) {
 
 // TestArchitectureOfKubernetes: Ironic chooses boot loaders and ramdisks by the names of the kernel, also of what it is told later.
 func TestArchitectureOfKubernetes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		host := enrolled(0)
 		host.Spec.Architecture = "arm64"
@@ -277,37 +276,41 @@ func TestArchitectureOfKubernetes(t *testing.T) {
 // TestNodeMadeItsOwnParent: by the PATCH of an operator, which Ironic 29.0.5 makes a
 // node its own parent by. It could not be switched on any more.
 func TestNodeMadeItsOwnParent(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
 		w.becomes(metal3.StateAvailable)
 		id := w.host().Status.Provisioning.ID
-		w.ironic.Change(func() {
-			w.ironic.edit(id, func(n *ironic.Node) {
-				n.ParentNode, n.LastError = id, "Failed to change power state to 'power on': Node "+id+" parent_node "+id+" is presently locked"
-			})
-		})
+		_, err := w.sim.UpdateNode(t.Context(), ironic.NoFence, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/extra/rack", Value: "7"}})
+		if err != nil || !w.sim.Node(id).IsOwnParent() {
+			t.Fatalf("the node is not its own parent: %v", err)
+		}
 		w.after(5*time.Second, "has a power supply of its own", func() bool { return w.registration().DriverInfo["has_dedicated_power_supply"] == true })
 		time.Sleep(5 * time.Second)
-		patches := w.ironic.count("UpdateNode")
+		patches := w.sim.Count("UpdateNode")
 		time.Sleep(time.Minute)
-		if got := w.ironic.count("UpdateNode"); got != patches {
+		if got := w.sim.Count("UpdateNode"); got != patches {
 			t.Errorf("%d more PATCHes in a minute", got-patches)
 		}
 	})
 }
 
+// slowToVerify is an Ironic that takes long to ask a BMC for the first time.
+func slowToVerify() ironicsim.Options {
+	delays := ironicsim.All(time.Second)
+	delays.Verify = 10 * time.Second
+	return ironicsim.Options{Delays: delays}
+}
+
 // TestWayToBootCorrected: a node keeps its interfaces, so that one that was never
 // verified is made again with others.
 func TestWayToBootCorrected(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.Change(func() { w.ironic.silent = true })
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.sim.BMC(0).SetDead(true)
 		w.secret("secret")
-		host := enrolled(0)
-		host.Spec.BMC.Address = "redfish://192.168.111.1/redfish/v1/Systems/1"
-		w.hosts.Add(host)
+		w.hosts.Add(redfishHost())
 		w.after(5*time.Second, "the error is shown", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
-		w.ironic.Change(func() { w.ironic.silent = false })
+		w.sim.BMC(0).SetDead(false)
 		w.editSpec(func(s *metal3.BareMetalHostSpec) {
 			s.BMC.Address = "redfish-virtualmedia://192.168.111.1/redfish/v1/Systems/1"
 		})
@@ -320,8 +323,7 @@ func TestWayToBootCorrected(t *testing.T) {
 
 // TestWayToBootCorrectedWhileVerified: the same, if Ironic has verified the BMC meanwhile.
 func TestWayToBootCorrectedWhileVerified(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 10 * time.Second} })
+	inSimulation(t, slowToVerify(), func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
 		w.after(5*time.Second, "the BMC is verified", func() bool {
@@ -411,8 +413,7 @@ func TestPortsThatIronicDoesNotTake(t *testing.T) {
 // TestAddressOfAnotherBMC: who has had a BMC verified, and then writes the address of another one, has that one only when Ironic has
 // verified it. Before, it would be kept from its owner.
 func TestAddressOfAnotherBMC(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 10 * time.Second} })
+	inSimulation(t, slowToVerify(), func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
 		nodeIs := func(state ironic.ProvisionState) func() bool {
@@ -426,8 +427,8 @@ func TestAddressOfAnotherBMC(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
 		})
 		w.after(time.Minute, "verified, and paused", nodeIs(ironic.Manageable))
-		w.ironic.Change(func() { w.ironic.password = "that of the other one" })
 		const others = "ipmi://192.0.2.200"
+		w.sim.Sim.AddBMC("192.0.2.200", enginetest.BMCUser, "that of the other one")
 		w.update(func(h *metal3.BareMetalHost) {
 			h.Spec.BMC.Address = others
 			delete(h.Annotations, metal3.PausedAnnotation)
@@ -445,8 +446,8 @@ func TestAddressOfAnotherBMC(t *testing.T) {
 // told it. What runs on its machine goes on, and the node is told no more than the name in lower case.
 func TestNameOfBMCInCapitals(t *testing.T) {
 	const name, told = "ILOCZJ1234ABC.example.org", "iloczj1234abc.example.org"
-	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.Change(func() { w.ironic.isOld = true })
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.sim.Sim.AddBMC(name, enginetest.BMCUser, enginetest.BMCPassword)
 		host := enrolled(0)
 		host.Spec.BMC.Address = "ipmi://" + name
 		w.available(host)
@@ -456,21 +457,15 @@ func TestNameOfBMCInCapitals(t *testing.T) {
 			t.Fatalf("a new node is told %v", got)
 		}
 		id := w.host().Status.Provisioning.ID
-		w.ironic.Change(func() { w.ironic.registrations[id].DriverInfo["ipmi_address"] = name })
+		node, _ := w.sim.Sim.Node(id)
+		info := node["driver_info"].(map[string]any)
+		info["ipmi_address"] = name
+		w.setNode("driver_info", info)
 		requests := func() (updates, others int) {
-			w.ironic.Change(func() {
-				for name, n := range w.ironic.calls {
-					switch {
-					case name == "UpdateNode":
-						updates = n
-					case !isRead(name):
-						others += n
-					}
-				}
-			})
-			return updates, others
+			updates = w.sim.Count("UpdateNode")
+			return updates, w.sim.Sim.Stats().Writes() - updates
 		}
-		updates, others := requests()
+		updates, _ := requests()
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "registered again" })
 		time.Sleep(time.Minute)
 		if now, _ := requests(); address() != name || now != updates {
@@ -478,16 +473,22 @@ func TestNameOfBMCInCapitals(t *testing.T) {
 		}
 
 		w.stop()
-		w.ironic.Change(func() {
-			w.ironic.isOld = false
-			w.ironic.registrations[id].DriverInfo["ipmi_password"] = "kept"
-		})
+		old := w.sim.Sim.Snapshot()
+		w.sim = enginetest.NewIronic(t, ironicsim.Options{MaxVersion: ironic.NewestAPIVersion.String(), WithoutDefects: true})
+		w.sim.Sim.AddBMC(name, enginetest.BMCUser, "kept").SetPower(string(ironic.PowerOn))
+		w.sim.Sim.Restore(old)
+		info["ipmi_password"] = "kept"
+		w.setNode("driver_info", info)
 		w.start(0)
 		w.after(5*time.Second, "Ironic is told the name in lower case", func() bool { return address() == told })
 		time.Sleep(time.Minute)
 		nowUpdates, nowOthers := requests()
-		if now := w.host(); nowUpdates != updates+1 || nowOthers != others || now.Status.Provisioning.ID != id || !w.in(metal3.StateProvisioned)() || w.registration().DriverInfo["ipmi_password"] != "kept" {
-			t.Errorf("%d updates and %d other requests; %s, %s", nowUpdates-updates, nowOthers-others, now.Status.Provisioning.State, now.Status.ErrorMessage)
+		password := func() any {
+			node, _ := w.sim.Sim.Node(id)
+			return node["driver_info"].(map[string]any)["ipmi_password"]
+		}
+		if now := w.host(); nowUpdates != 1 || nowOthers != 0 || now.Status.Provisioning.ID != id || !w.in(metal3.StateProvisioned)() || now.Status.Ironic.PowerState != string(ironic.PowerOn) || password() != "kept" {
+			t.Errorf("%d updates and %d other requests; %s, %s", nowUpdates, nowOthers, now.Status.Provisioning.State, now.Status.ErrorMessage)
 		}
 	})
 }

@@ -4,8 +4,10 @@ package reconcile_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +17,46 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
+// bmcAddress is that of the BMC of host number i, of which there is none until giveBMC.
 func bmcAddress(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250+1) }
+
+// giveBMC has the BMC of a host answer.
+func (w *world) giveBMC(i int) {
+	w.sim.Sim.AddBMC(bmcAddress(i), enginetest.BMCUser, enginetest.BMCPassword)
+}
+
+// verifications are when Ironic has begun to verify the BMC of a node, by the node's UUID.
+type verifications struct {
+	mu     sync.Mutex
+	states map[string]string
+	began  map[string][]time.Time
+}
+
+// note takes an event of the simulator.
+func (v *verifications) note(e ironicsim.Event) {
+	if e.Node == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if id, state := e.Node.UUID, e.Node.ProvisionState; state != v.states[id] {
+		v.states[id] = state
+		if state == string(ironic.Verifying) {
+			v.began[id] = append(v.began[id], e.At)
+		}
+	}
+}
+
+// withSilentBMCs runs a test in a world with BMCs that are silent, which Ironic notices after timeout.
+func withSilentBMCs(t *testing.T, timeout time.Duration, test func(t *testing.T, w *world, verified *verifications)) {
+	t.Helper()
+	v := &verifications{states: map[string]string{}, began: map[string][]time.Time{}}
+	options := ironicsim.Options{Delays: ironicsim.All(time.Millisecond), BMCTimeout: timeout, Trail: v.note}
+	inSimulation(t, options, func(t *testing.T, w *world) { test(t, w, v) })
+}
 
 // bmcSecrets is how many Secrets the hosts share.
 const bmcSecrets = 20
@@ -35,23 +74,16 @@ func (w *world) rewriteSecret(i int) {
 	}
 }
 
-// silence enrolls hosts whose BMCs are silent, which Ironic notices after timeout,
-// and returns when all of them were tried.
-func (w *world) silence(hosts int, timeout time.Duration) {
+// silence enrolls hosts whose BMCs are silent, and returns when all of them were tried.
+func (w *world) silence(hosts int) {
 	w.t.Helper()
-	w.ironic.Change(func() {
-		w.ironic.timeout = timeout
-		for i := range hosts {
-			w.ironic.mute[bmcAddress(i)] = true
-		}
-	})
 	for i := range hosts {
 		if i < bmcSecrets {
 			w.rewriteSecret(i)
 		}
 		host := enrolled(i)
 		host.Spec.BMC.CredentialsName = fmt.Sprintf("bmc-%d", i%bmcSecrets)
-		host.Spec.BMC.Address = "ipmi://" + bmcAddress(i)
+		host.Spec.BMC.Address = "redfish://" + bmcAddress(i) + "/redfish/v1/Systems/1"
 		host.Spec.BootMACAddress = fmt.Sprintf("00:ab:4f:d8:%02x:%02x", i/256, i%256)
 		w.hosts.Add(host)
 		time.Sleep(10 * time.Millisecond) // the fake watches buffer few events
@@ -63,16 +95,21 @@ func (w *world) silence(hosts int, timeout time.Duration) {
 	}
 }
 
-// tries are when the BMCs were asked since then, by address.
-func (w *world) tries(since time.Time) map[string][]time.Time {
+// tries are when the BMCs were asked since then, by node.
+func (v *verifications) tries(since time.Time) map[string][]time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	tries := map[string][]time.Time{}
-	w.ironic.Change(func() {
-		for address, times := range w.ironic.verified {
-			first, _ := slices.BinarySearchFunc(times, since, time.Time.Compare)
-			tries[address] = slices.Clone(times[first:])
-		}
-	})
+	for id, times := range v.began {
+		first, _ := slices.BinarySearchFunc(times, since, time.Time.Compare)
+		tries[id] = slices.Clone(times[first:])
+	}
 	return tries
+}
+
+// nodeOf is the UUID of the node of host number i.
+func (w *world) nodeOf(i int) string {
+	return w.hosts.Host(w.t, enginetest.HostName(i)).Status.Provisioning.ID
 }
 
 // crowd returns the most tries that there are within any stretch of such a length.
@@ -113,18 +150,18 @@ func (w *world) isBack(i int) func() bool {
 // for the rest.
 func TestManySilentBMCs(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(t *testing.T, w *world) {
+	withSilentBMCs(t, time.Second, func(t *testing.T, w *world, verified *verifications) {
 		// A thousand do the same, once in 105 s each; that takes a minute of processor time with -race.
 		const hosts, period, turn = 400, 90 * time.Second, 60 * time.Second
-		w.silence(hosts, time.Second)
+		w.silence(hosts)
 		from := time.Now()
-		gets, _ := w.ironic.Asked()
-		w.ironic.Change(func() { delete(w.ironic.mute, bmcAddress(7)) })
+		gets := w.sim.Count("GetNode")
+		w.giveBMC(7)
 		t.Logf("found %s after it was back", w.after(2*time.Minute, "BMC 7 is found", w.isBack(7)))
 		time.Sleep(period - time.Since(from))
-		tries := w.tries(from)
-		delete(tries, bmcAddress(7))
-		after, _ := w.ironic.Asked()
+		tries := verified.tries(from)
+		delete(tries, w.nodeOf(7))
+		after := w.sim.Count("GetNode")
 		second, minute, gap := crowd(tries, time.Second), crowd(tries, time.Minute), longestGap(tries, from, time.Now())
 		t.Logf("most in a second %d, in a minute %d; longest without a try: %s; %d GETs of nodes", second, minute, gap, after-gets)
 		if second > 20 || minute > 610 {
@@ -146,8 +183,8 @@ func TestManySilentBMCs(t *testing.T) {
 				w.hosts.Edit(t, enginetest.HostName(i), func(h *metal3.BareMetalHost) { h.Spec.Description = "mended" })
 			},
 		} {
-			i := w.justTried(hosts)
-			w.ironic.Change(func() { delete(w.ironic.mute, bmcAddress(i)) })
+			i := w.justTried(verified, hosts)
+			w.giveBMC(i)
 			mend(i)
 			t.Logf("found %s after %s was changed", w.after(3*time.Second, "the BMC is found", w.isBack(i)), name)
 		}
@@ -155,11 +192,11 @@ func TestManySilentBMCs(t *testing.T) {
 }
 
 // justTried returns a host whose turn it is not in the next seconds.
-func (w *world) justTried(hosts int) int {
+func (w *world) justTried(verified *verifications, hosts int) int {
 	w.t.Helper()
-	tries := w.tries(time.Now().Add(-8 * time.Second))
+	tries := verified.tries(time.Now().Add(-8 * time.Second))
 	for i := range hosts {
-		if times := tries[bmcAddress(i)]; !w.isBack(i)() && len(times) > 0 && time.Since(times[0]) > 4*time.Second {
+		if times := tries[w.nodeOf(i)]; !w.isBack(i)() && len(times) > 0 && time.Since(times[0]) > 4*time.Second {
 			return i
 		}
 	}
@@ -171,13 +208,13 @@ func (w *world) justTried(hosts int) int {
 // so many are tried at a time.
 func TestHungBMCs(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(t *testing.T, w *world) {
-		const hosts, timeout = 120, 60 * time.Second
-		w.silence(hosts, timeout)
+	const hosts, timeout = 120, 60 * time.Second
+	withSilentBMCs(t, timeout, func(t *testing.T, w *world, verified *verifications) {
+		w.silence(hosts)
 		time.Sleep(3 * time.Minute)
 		from := time.Now()
 		time.Sleep(10 * time.Minute)
-		tries := w.tries(from)
+		tries := verified.tries(from)
 		atOnce, gap := crowd(tries, timeout), longestGap(tries, from, time.Now())
 		t.Logf("most at a time %d; longest without a try: %s", atOnce, gap)
 		if atOnce > 50 {
@@ -196,12 +233,9 @@ func TestRefusedCommand(t *testing.T) {
 		"raw 0x00 0x08 0x03 0x08": true, "power off": false,
 	} {
 		t.Run(command, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 				const tries = 5
-				w.ironic.Change(func() {
-					w.ironic.fails[ironic.Inspecting] = tries
-					w.ironic.says = "Failed to inspect hardware. Reason: unable to start inspection: IPMI call failed: " + command + "."
-				})
+				w.failTimes(tries, "inspect", "Failed to inspect hardware. Reason: unable to start inspection: IPMI call failed: "+command+".")
 				w.secret("secret")
 				w.hosts.Add(enrolled(0))
 				took := w.after(2*time.Hour, "it is inspected", w.in(metal3.StateAvailable))
@@ -227,22 +261,21 @@ func TestBMCWithoutAccess(t *testing.T) {
 		"silent": {connection + "(Caused by ConnectTimeoutError('timed out'))", 150, 230, 25 * time.Second, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				says := func(text string) { w.ironic.Change(func() { w.ironic.unverified = text }) }
-				says(test.says)
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+				w.failTimes(math.MaxInt32, "verify", test.says)
 				w.secret("secret")
 				w.hosts.Add(enrolled(0))
-				began := time.Now()
 				time.Sleep(time.Hour)
-				if tries := len(w.tries(began)["192.168.111.1"]); tries < test.least || tries > test.most {
+				tried := w.sim.Count("manage")
+				if tries := tried; tries < test.least || tries > test.most {
 					t.Errorf("%d tries in an hour", tries)
 				}
 				w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "another" })
-				if took := w.after(time.Hour, "it is tried", func() bool { return len(w.tries(began.Add(time.Hour))["192.168.111.1"]) > 0 }); took > test.changed {
+				if took := w.after(time.Hour, "it is tried", func() bool { return w.sim.Count("manage") > tried }); took > test.changed {
 					t.Errorf("after the spec has changed, it is tried after %s", took)
 				}
 				time.Sleep(time.Minute)
-				says("")
+				w.sim.Intercept(nil)
 				if took := w.after(time.Hour, "it is registered", w.registered); took > test.noticed {
 					t.Errorf("a correction at the BMC is noticed after %s", took)
 				}
