@@ -20,7 +20,13 @@ import (
 func (w *world) addTheirs() (id string) {
 	w.t.Helper()
 	ours, _ := w.sim.Sim.Node(w.host().Status.Provisioning.ID)
-	id, err := w.sim.Sim.CreateNode(map[string]any{"name": "theirs", "driver": ours["driver"], "driver_info": ours["driver_info"]})
+	return w.addNode(map[string]any{"name": "theirs", "driver": ours["driver"], "driver_info": ours["driver_info"]})
+}
+
+// addNode has somebody create a node in Ironic, of which the BMC is verified.
+func (w *world) addNode(fields map[string]any) (id string) {
+	w.t.Helper()
+	id, err := w.sim.Sim.CreateNode(fields)
 	if err == nil {
 		err = w.sim.Sim.SetNode(id, map[string]any{"provision_state": string(ironic.Manageable)})
 	}

@@ -14,6 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // limited runs a test with room for two hosts at a time.
@@ -21,25 +22,20 @@ func limited(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	settings := fleetSettings()
 	settings.ProvisioningLimit = 2
-	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
-		w.ironic.Change(func() {
-			for _, state := range []ironic.ProvisionState{ironic.Inspecting, ironic.Deploying, ironic.Cleaning} {
-				w.ironic.takes[state] = 5 * time.Second
-			}
-		})
-		test(t, w)
-	})
+	const quick = 200 * time.Millisecond
+	delays := ironicsim.All(quick)
+	delays.Inspect, delays.Deploy, delays.Clean = 2*time.Second, 2*time.Second, 2*time.Second
+	inSimulatedFleet(t, settings, ironicsim.Options{Delays: delays, RamdiskDelay: quick}, test)
 }
 
 // namesIn are the names of the nodes in one of some states.
 func (w *world) namesIn(states ...ironic.ProvisionState) (names []string) {
-	w.ironic.Change(func() {
-		for _, node := range w.ironic.ByID {
-			if slices.Contains(states, node.ProvisionState) {
-				names = append(names, node.Name)
-			}
+	for _, id := range w.sim.Sim.NodeUUIDs() {
+		node, _ := w.sim.Sim.Node(id)
+		if state, _ := node["provision_state"].(string); slices.Contains(states, ironic.ProvisionState(state)) {
+			names = append(names, node["name"].(string))
 		}
-	})
+	}
 	return names
 }
 
@@ -48,7 +44,7 @@ func (w *world) namesIn(states ...ironic.ProvisionState) (names []string) {
 func (w *world) until(limit time.Duration, what string, condition func() bool) (order []string) {
 	w.t.Helper()
 	w.after(limit, what, func() bool {
-		names := w.namesIn(ironic.Inspecting, ironic.Cleaning, ironic.Deploying)
+		names := w.namesIn(ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait, ironic.Deploying, ironic.DeployWait)
 		if len(names) > 2 {
 			w.t.Fatalf("Ironic works on %v at a time", names)
 		}
@@ -89,7 +85,7 @@ func TestProvisioningLimit(t *testing.T) {
 		w.until(10*time.Second, "six of eight are delayed", sixWait)
 		order = w.until(5*time.Minute, "all are provisioned", w.all(all, arrived(metal3.StateProvisioned)))
 		t.Logf("deployed in the order %v", order)
-		if n := w.ironic.count("active"); n != len(all) {
+		if n := w.sim.Count("active"); n != len(all) {
 			t.Errorf("%d deployments of %d hosts", n, len(all))
 		}
 
@@ -135,6 +131,7 @@ func TestVirtualMediaIsNotDelayed(t *testing.T) {
 		for i := range 4 {
 			host := enrolledIn("b", fmt.Sprintf("media-%d", i), 100+i)
 			host.Spec.BMC.Address = fmt.Sprintf("redfish-virtualmedia://192.168.120.%d/redfish/v1/Systems/1", i+1)
+			w.sim.Sim.AddBMC(host.Spec.BMC.Address, enginetest.BMCUser, enginetest.BMCPassword)
 			w.addWithSecret(host)
 			media = append(media, enginetest.KeyOf(host))
 		}
@@ -144,6 +141,6 @@ func TestVirtualMediaIsNotDelayed(t *testing.T) {
 			}
 			return w.count(media, arrived(metal3.StateAvailable)) == len(media)
 		})
-		t.Logf("available after %s, with five seconds for the inspection", took)
+		t.Logf("available after %s, with two seconds and more for the inspection", took)
 	})
 }

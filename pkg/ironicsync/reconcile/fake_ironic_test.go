@@ -16,28 +16,17 @@ import (
 
 // fakeIronic is an Ironic with one kind of BMC behind it. It has rules of its own,
 // kinder than Ironic's: no maintenance refuses anything, a teardown is
-// a cleaning, an instance is gone before that. Tests are to use the simulator
-// (inSimulation); those that still read what is in here do not yet.
+// a cleaning, an instance is gone before that. It is for TestNeighbours; all others use the simulator.
 type fakeIronic struct {
 	*enginetest.Nodes
 	registrations map[string]*ironic.Registration
 	ports         map[string]string // node by MAC address
-	calls         map[string]int
-	// takes is how long a state lasts, where that is not a second.
-	takes map[ironic.ProvisionState]time.Duration
 }
 
 func newFakeIronic() *fakeIronic {
 	return &fakeIronic{
 		Nodes: enginetest.NewNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
-		calls: map[string]int{}, takes: map[ironic.ProvisionState]time.Duration{},
 	}
-}
-
-func (f *fakeIronic) count(name string) int {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
-	return f.calls[name]
 }
 
 func apiError(code int, message string) error {
@@ -80,7 +69,7 @@ func describe(node *ironic.Node, r *ironic.Registration) {
 }
 
 // do is the way of all requests that change something.
-func (f *fakeIronic) do(ctx context.Context, fence ironic.Fence, name string, change func() error) error {
+func (f *fakeIronic) do(ctx context.Context, fence ironic.Fence, change func() error) error {
 	if err := f.Wait(ctx, f.Single); err != nil {
 		return err
 	}
@@ -89,7 +78,6 @@ func (f *fakeIronic) do(ctx context.Context, fence ironic.Fence, name string, ch
 	}
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	f.calls[name]++
 	return change()
 }
 
@@ -114,7 +102,7 @@ func (f *fakeIronic) Features(context.Context) (ironic.Features, error) {
 }
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
-	err = f.do(ctx, ironic.NoFence, "GetRegistration", func() error {
+	err = f.do(ctx, ironic.NoFence, func() error {
 		known, ok := f.registrations[id]
 		if !ok {
 			return apiError(404, "Node "+id+" could not be found.")
@@ -129,7 +117,7 @@ func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.
 }
 
 func (f *fakeIronic) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (made *ironic.Node, err error) {
-	err = f.do(ctx, fence, "CreateNode", func() error {
+	err = f.do(ctx, fence, func() error {
 		for _, node := range f.ByID {
 			if node.UUID == create.UUID || node.Name == create.Name {
 				return apiError(409, "A node with UUID or name already exists.")
@@ -152,7 +140,7 @@ func (f *fakeIronic) CreateNode(ctx context.Context, fence ironic.Fence, create 
 }
 
 func (f *fakeIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
-	err = f.do(ctx, fence, "UpdateNode", func() error {
+	err = f.do(ctx, fence, func() error {
 		r, ok := f.registrations[id]
 		if !ok {
 			return apiError(404, "Node "+id+" could not be found.")
@@ -207,7 +195,7 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id stri
 }
 
 func (f *fakeIronic) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
-	return f.do(ctx, fence, "DeleteNode", func() error {
+	return f.do(ctx, fence, func() error {
 		if _, ok := f.ByID[id]; !ok {
 			return apiError(404, "Node "+id+" could not be found.")
 		}
@@ -219,26 +207,26 @@ func (f *fakeIronic) DeleteNode(ctx context.Context, fence ironic.Fence, id stri
 }
 
 func (f *fakeIronic) SetMaintenance(ctx context.Context, fence ironic.Fence, id, reason string) error {
-	return f.do(ctx, fence, "SetMaintenance", func() error {
+	return f.do(ctx, fence, func() error {
 		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason })
 		return nil
 	})
 }
 
 func (f *fakeIronic) ClearMaintenance(ctx context.Context, fence ironic.Fence, id string) error {
-	return f.do(ctx, fence, "ClearMaintenance", func() error {
+	return f.do(ctx, fence, func() error {
 		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = false, "", "" })
 		return nil
 	})
 }
 
 func (f *fakeIronic) Validate(ctx context.Context, _ string, _ ...string) ([]string, error) {
-	return nil, f.do(ctx, ironic.NoFence, "Validate", func() error { return nil })
+	return nil, f.do(ctx, ironic.NoFence, func() error { return nil })
 }
 
 // SwitchPower takes a second.
 func (f *fakeIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
-	return target, "", f.do(ctx, fence, string(target), func() error {
+	return target, "", f.do(ctx, fence, func() error {
 		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
 		f.later(id, time.Second, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""
@@ -284,7 +272,7 @@ const lockOutlasts = 500 * time.Millisecond
 
 // SetProvisionState takes a second for what is not done at once.
 func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
-	return f.do(ctx, fence, string(target), func() error {
+	return f.do(ctx, fence, func() error {
 		node, ok := f.ByID[id]
 		way, allowed := transitions[target][node.ProvisionState]
 		switch {
@@ -304,10 +292,7 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, 
 		f.edit(id, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState, n.Reservation, n.LastError = way[0], string(way[1]), "conductor-0", ""
 		})
-		took := time.Second
-		if d, ok := f.takes[way[0]]; ok {
-			took = d
-		}
+		const took = time.Second
 		f.later(id, took, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState = way[1], ""
 			now := time.Now()
@@ -332,17 +317,17 @@ func (f *fakeIronic) SetTargetRAID(context.Context, ironic.Fence, string, []iron
 
 // ListBIOSSettings has none.
 func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) ([]ironic.BIOSSetting, error) {
-	return nil, f.do(ctx, ironic.NoFence, "ListBIOSSettings", func() error { return nil })
+	return nil, f.do(ctx, ironic.NoFence, func() error { return nil })
 }
 
 // ListFirmware has none.
 func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) ([]ironic.FirmwareComponent, error) {
-	return nil, f.do(ctx, ironic.NoFence, "ListFirmware", func() error { return nil })
+	return nil, f.do(ctx, ironic.NoFence, func() error { return nil })
 }
 
 // GetInventory is that of a small machine.
 func (f *fakeIronic) GetInventory(ctx context.Context, _ string) (inventory *ironic.Inventory, err error) {
-	err = f.do(ctx, ironic.NoFence, "GetInventory", func() error {
+	err = f.do(ctx, ironic.NoFence, func() error {
 		inventory = &ironic.Inventory{Inventory: []byte(`{"hostname":"worker-0","cpu":{"architecture":"x86_64","count":4},"memory":{"physical_mb":4096}}`)}
 		return nil
 	})
@@ -350,7 +335,7 @@ func (f *fakeIronic) GetInventory(ctx context.Context, _ string) (inventory *iro
 }
 
 func (f *fakeIronic) ListPorts(ctx context.Context, filter ironic.PortFilter) (ports []ironic.Port, err error) {
-	err = f.do(ctx, ironic.NoFence, "ListPorts", func() error {
+	err = f.do(ctx, ironic.NoFence, func() error {
 		for mac, node := range f.ports {
 			if filter.Address == mac || filter.Node == node {
 				ports = append(ports, ironic.Port{UUID: "port-" + mac, NodeUUID: node, Address: mac})
@@ -362,7 +347,7 @@ func (f *fakeIronic) ListPorts(ctx context.Context, filter ironic.PortFilter) (p
 }
 
 func (f *fakeIronic) CreatePort(ctx context.Context, fence ironic.Fence, node, mac string, _ bool) (port *ironic.Port, err error) {
-	err = f.do(ctx, fence, "CreatePort", func() error {
+	err = f.do(ctx, fence, func() error {
 		if _, ok := f.ports[mac]; ok {
 			return apiError(409, "A port with MAC address "+mac+" already exists.")
 		}

@@ -19,34 +19,24 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// inFleet runs a test of many hosts in a bubble, with a controller between them and
-// what wrap makes of Ironic.
-func inFleet(t *testing.T, settings reconcile.Settings, wrap func(*fakeIronic) ironicClient, test func(t *testing.T, w *world)) {
+// inSimulatedFleet runs a test of many hosts in a bubble, with a controller between them and a simulated Ironic.
+func inSimulatedFleet(t *testing.T, settings reconcile.Settings, options ironicsim.Options, test func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		w.secrets.fuse = &fuse{kill: cancel}
-		w.run(ctx, cancel, w.hosts, wrap(w.ironic), settings)
-		defer func() { w.stop() }()
-		test(t, w)
-	})
+	inFleet(t, settings, options, func(sim *enginetest.Ironic) ironicClient { return sim }, test)
 }
 
-// inSimulatedFleet is inFleet with a simulated Ironic.
-func inSimulatedFleet(t *testing.T, settings reconcile.Settings, options ironicsim.Options, test func(t *testing.T, w *world)) {
+// inFleet is inSimulatedFleet with what wrap makes of Ironic's client.
+func inFleet(t *testing.T, settings reconcile.Settings, options ironicsim.Options, wrap func(*enginetest.Ironic) ironicClient, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newSimulatedWorld(t, options)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.secrets.fuse = &fuse{kill: cancel}
-		w.run(ctx, cancel, w.hosts, w.sim, settings)
+		w.run(ctx, cancel, w.hosts, wrap(w.sim), settings)
 		defer func() { w.stop() }()
 		test(t, w)
 	})
 }
-
-func unwrapped(f *fakeIronic) ironicClient { return f }
 
 // fleetSettings are those of an ordinary installation.
 func fleetSettings() reconcile.Settings {

@@ -20,8 +20,10 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 var (
@@ -405,24 +407,15 @@ func (n *neighbours) note(what string) {
 // TestBMCIsComparedWithNodesOfNow: the server of another cluster has registered the machine since
 // Ironic was last polled.
 func TestBMCIsComparedWithNodesOfNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	settings := fleetSettings()
+	settings.PollInterval = time.Hour
+	inSimulatedFleet(t, settings, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
-		ctx, cancel := context.WithCancel(t.Context())
-		w.fuse = &fuse{kill: cancel}
-		w.secrets.fuse = w.fuse
-		w.run(ctx, cancel, w.hosts, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Hour})
-		defer func() { w.stop() }()
 		synctest.Wait()
-		w.ironic.Change(func() {
-			now := time.Now()
-			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
-			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "metal3~theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
-			w.ironic.edit("theirs", func(*ironic.Node) {})
-		})
+		w.addNode(map[string]any{"name": "metal3~theirs", "driver": "ipmi", "driver_info": map[string]any{"ipmi_address": enginetest.BMCAddress(0)}})
 		w.hosts.Add(enrolled(0))
 		w.after(20*time.Second, "refused", func() bool { return condition(w.host(), metal3.RegisteredCondition) == metal3.BMCInUseReason })
-		if n := w.ironic.count("CreateNode"); n != 0 {
+		if n := w.sim.Count("CreateNode"); n != 0 {
 			t.Errorf("%d nodes were created", n)
 		}
 	})
@@ -431,33 +424,30 @@ func TestBMCIsComparedWithNodesOfNow(t *testing.T) {
 // TestDuplicatesAtTheSameMoment: of two hosts with one BMC that are verified at the same moment, the older one goes on, and the node
 // of the other one, which nobody can use, is no reason to wait.
 func TestDuplicatesAtTheSameMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		w.fuse = &fuse{kill: cancel}
-		w.secrets.fuse = w.fuse
-		w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 5 * time.Second}
+	delays := ironicsim.All(time.Second)
+	delays.Verify = 5 * time.Second
+	settings := fleetSettings()
+	settings.Cluster = "this"
+	inSimulatedFleet(t, settings, ironicsim.Options{Delays: delays}, func(t *testing.T, w *world) {
 		older, younger := enrolled(0), enrolled(1)
 		older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(time.Now()), metav1.NewTime(time.Now().Add(time.Second))
 		older.UID, younger.UID = "older", "younger"
 		younger.Namespace, younger.Spec.BMC.Address = "other", older.Spec.BMC.Address
-		w.run(ctx, cancel, w.hosts, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, Cluster: "this"})
-		defer func() { w.stop() }()
 		w.addWithSecret(older)
 		w.addWithSecret(younger)
 		w.after(2*time.Minute, "the older one is available", w.in(metal3.StateAvailable))
-		if n := w.ironic.count("CreateNode"); n != 2 {
+		if n := w.sim.Count("CreateNode"); n != 2 {
 			t.Fatalf("%d nodes were created: the hosts were not verified at the same moment", n)
 		}
 		refused := w.hostOf(types.NamespacedName{Namespace: "other", Name: younger.Name})
 		if got := condition(refused, metal3.RegisteredCondition); got != metal3.BMCInUseReason {
 			t.Errorf("the younger one is %s: %s", got, refused.Status.ErrorMessage)
 		}
-		if n := w.ironic.count("DeleteNode"); n != 1 {
+		if n := w.sim.Count("DeleteNode"); n != 1 {
 			t.Errorf("%d nodes were deleted", n)
 		}
 		time.Sleep(10 * time.Minute)
-		if n := w.ironic.count("CreateNode"); n != 2 {
+		if n := w.sim.Count("CreateNode"); n != 2 {
 			t.Errorf("%d nodes were created", n)
 		}
 		w.hosts.Remove(t, older.Name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,25 +21,21 @@ import (
 )
 
 // slowIronic has nodes whose BMCs hold up whatever writes to them, until the client
-// gives up. It is a fake because the client has four slots for writes, which four
-// slow hosts can take; on the simulator the case of twelve fails for that.
+// gives up. They do so before the client, which has four slots for writes, which four
+// slow hosts can take.
 type slowIronic struct {
-	*fakeIronic
-	hung int // requests that were held up
+	ironicClient
+	sim  *enginetest.Ironic
+	hung atomic.Int32 // requests that were held up
 }
 
 // hang waits like a request whose answer does not come within the client's time-out.
 func (s *slowIronic) hang(ctx context.Context, id string) error {
-	s.Mu.Lock()
-	node, ok := s.ByID[id]
-	slow := ok && strings.Contains(node.Name, "slow")
-	if slow {
-		s.hung++
-	}
-	s.Mu.Unlock()
-	if !slow {
+	node, _ := s.sim.Sim.Node(id)
+	if name, _ := node["name"].(string); !strings.Contains(name, "slow") {
 		return nil
 	}
+	s.hung.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, client.DefaultTimeout)
 	defer cancel()
 	<-ctx.Done()
@@ -52,32 +49,32 @@ func (s *silentImages) Validate(ctx context.Context, id string, interfaces ...st
 	if err := s.hang(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.fakeIronic.Validate(ctx, id, interfaces...)
+	return s.ironicClient.Validate(ctx, id, interfaces...)
 }
 
 func (s *silentImages) UpdateNode(ctx context.Context, fence ironic.Fence, id string, patches []ironic.Patch) (*ironic.Node, error) {
-	return s.fakeIronic.UpdateNode(ctx, fence, id, patches)
+	return s.ironicClient.UpdateNode(ctx, fence, id, patches)
 }
 
 func (s *silentImages) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
-	return s.fakeIronic.SetProvisionState(ctx, fence, id, target, options)
+	return s.ironicClient.SetProvisionState(ctx, fence, id, target, options)
 }
 
 func (s *silentImages) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
-	return s.fakeIronic.SwitchPower(ctx, fence, id, target)
+	return s.ironicClient.SwitchPower(ctx, fence, id, target)
 }
 
 // slowImages is an Ironic that waits long for the servers of images, but not in vain.
-type slowImages struct{ *fakeIronic }
+type slowImages struct{ ironicClient }
 
 func (s slowImages) Validate(ctx context.Context, id string, interfaces ...string) ([]string, error) {
 	time.Sleep(25 * time.Second)
-	return s.fakeIronic.Validate(ctx, id, interfaces...)
+	return s.ironicClient.Validate(ctx, id, interfaces...)
 }
 
 // TestSlowImageServer: what was validated is deployed, and deployed anew, however long that took.
 func TestSlowImageServer(t *testing.T) {
-	inFleet(t, fleetSettings(), func(f *fakeIronic) ironicClient { return slowImages{f} }, func(t *testing.T, w *world) {
+	inFleet(t, fleetSettings(), ironicsim.Options{}, func(sim *enginetest.Ironic) ironicClient { return slowImages{sim} }, func(t *testing.T, w *world) {
 		keys := w.enrol(enginetest.Namespace, 1)
 		w.after(10*time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
 		w.edit(keys[0], wantImage)
@@ -94,13 +91,14 @@ func TestSilentImageServers(t *testing.T) {
 		var s *silentImages
 		settings := fleetSettings()
 		settings.ProvisioningLimit = 20
-		inFleet(t, settings, func(f *fakeIronic) ironicClient {
-			s = &silentImages{slowIronic{fakeIronic: f}}
+		inFleet(t, settings, ironicsim.Options{}, func(sim *enginetest.Ironic) ironicClient {
+			s = &silentImages{slowIronic{ironicClient: sim, sim: sim}}
 			return s
 		}, func(t *testing.T, w *world) {
 			var attackers []types.NamespacedName
 			for i := range silent {
 				host := enrolledIn("attacker", fmt.Sprintf("slow-%d", i), 200+i)
+				w.sim.Sim.AddBMC(host.Spec.BMC.Address, enginetest.BMCUser, enginetest.BMCPassword)
 				w.addWithSecret(host)
 				attackers = append(attackers, enginetest.KeyOf(host))
 			}
@@ -131,11 +129,9 @@ func TestSilentImageServers(t *testing.T) {
 			w.after(20*time.Minute, "all others say why they are not deployed", w.all(attackers, func(h *metal3.BareMetalHost) bool {
 				return strings.Contains(h.Status.ErrorMessage, "server of the image")
 			}))
-			w.ironic.Change(func() {
-				if s.hung > 5*silent {
-					t.Errorf("%d validations of %d hosts", s.hung, silent)
-				}
-			})
+			if hung := int(s.hung.Load()); hung > 5*silent {
+				t.Errorf("%d validations of %d hosts", hung, silent)
+			}
 		})
 	}
 	t.Logf("%d hosts are provisioned after %s, and after %s beside %d with silent image servers", others, took[0], took[60], 60)
@@ -148,21 +144,21 @@ func (s *slowIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id stri
 	if err := s.hang(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.fakeIronic.UpdateNode(ctx, fence, id, patches)
+	return s.ironicClient.UpdateNode(ctx, fence, id, patches)
 }
 
 func (s *slowIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	if err := s.hang(ctx, id); err != nil {
 		return err
 	}
-	return s.fakeIronic.SetProvisionState(ctx, fence, id, target, options)
+	return s.ironicClient.SetProvisionState(ctx, fence, id, target, options)
 }
 
 func (s *slowIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	if err := s.hang(ctx, id); err != nil {
 		return target, "", err
 	}
-	return s.fakeIronic.SwitchPower(ctx, fence, id, target)
+	return s.ironicClient.SwitchPower(ctx, fence, id, target)
 }
 
 // TestSlowBMCs: hosts of which each write hangs are behind all others, whether there
@@ -171,8 +167,8 @@ func TestSlowBMCs(t *testing.T) {
 	for slow, limit := range map[int]time.Duration{0: time.Minute, 4: time.Minute, 12: 5 * time.Minute} {
 		t.Run(fmt.Sprintf("%d of them", slow), func(t *testing.T) {
 			var s *slowIronic
-			inFleet(t, fleetSettings(), func(f *fakeIronic) ironicClient {
-				s = &slowIronic{fakeIronic: f}
+			inFleet(t, fleetSettings(), ironicsim.Options{}, func(sim *enginetest.Ironic) ironicClient {
+				s = &slowIronic{ironicClient: sim, sim: sim}
 				return s
 			}, func(t *testing.T, w *world) {
 				for i := range slow {
@@ -185,12 +181,11 @@ func TestSlowBMCs(t *testing.T) {
 					w.edit(key, wantImage)
 				}
 				then := w.after(limit, "the others are provisioned", w.all(keys, arrived(metal3.StateProvisioned)))
-				w.ironic.Change(func() {
-					t.Logf("%d slow ones, %d requests held up: available after %s, provisioned after %s", slow, s.hung, took, then)
-					if slow > 0 && s.hung < slow {
-						t.Errorf("only %d requests were held up", s.hung)
-					}
-				})
+				hung := int(s.hung.Load())
+				t.Logf("%d slow ones, %d requests held up: available after %s, provisioned after %s", slow, hung, took, then)
+				if slow > 0 && hung < slow {
+					t.Errorf("only %d requests were held up", hung)
+				}
 			})
 		})
 	}
