@@ -151,7 +151,8 @@ func TestFirmwareFromForbiddenHost(t *testing.T) {
 // settings and firmware are read once, when it is provisioned. Its objects exist long before, so that users
 // can write to them.
 func TestFirmwareIsReadAtTheEnd(t *testing.T) {
-	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+	// An inventory that comes later than the end of the inspection, as with Ironic 21.4, has the lists read once more.
+	inSimulation(t, ironicsim.Options{InventoryLag: time.Nanosecond}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		host := redfishHost()
 		wantImage(host)

@@ -148,11 +148,11 @@ func (w *world) setNode(field string, value any) {
 	}
 }
 
-// atLook has something happen once in Ironic, just before a process looks at a single node while isNext says so.
-func (w *world) atLook(isNext func() bool, happens func()) {
+// before has something happen once in Ironic, just before the first request of a name for which isNext is so.
+func (w *world) before(request string, isNext func() bool, happens func()) {
 	var once sync.Once
 	w.sim.Intercept(func(call string, _ *http.Request) error {
-		if call == "GetNode" && isNext() {
+		if call == request && isNext() {
 			once.Do(happens)
 		}
 		return nil
