@@ -34,11 +34,9 @@ import (
 // world is a cluster, an Ironic and, one after the other, the processes of a
 // controller between them.
 type world struct {
-	t      *testing.T
-	hosts  *enginetest.Hosts
-	ironic *fakeIronic
-	// sim is the Ironic of a world that newSimulatedWorld has made, and ironic is nil.
-	sim *enginetest.Ironic
+	t     *testing.T
+	hosts *enginetest.Hosts
+	sim   *enginetest.Ironic
 	// other is the Ironic of another room, if there is one.
 	other   *enginetest.Ironic
 	secrets *secretStore
@@ -74,13 +72,6 @@ type ironicClient interface {
 	reconcile.Ironic
 }
 
-func newWorld(t *testing.T) *world {
-	client := newFakeIronic()
-	w := newWorldOf(t, client)
-	w.ironic = client
-	return w
-}
-
 // inSimulation runs a test in a bubble, with a simulated Ironic and a controller running.
 func inSimulation(t *testing.T, options ironicsim.Options, test func(t *testing.T, w *world)) {
 	t.Helper()
@@ -93,17 +84,12 @@ func inSimulation(t *testing.T, options ironicsim.Options, test func(t *testing.
 }
 
 func newSimulatedWorld(t *testing.T, options ironicsim.Options) *world {
-	sim := enginetest.NewIronic(t, options)
-	w := newWorldOf(t, sim)
-	w.sim = sim
-	return w
+	return newWorldOf(t, enginetest.NewIronic(t, options))
 }
 
-func newWorldOf(t *testing.T, client interface {
-	ironicClient
-	firmware.Ironic
-}) *world {
-	return &world{t: t, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: memoryHardware{newMemoryObjects[*metal3.HardwareData]("hardwaredata")}, events: &memoryEvents{}}
+// newWorldOf returns a cluster at an Ironic that it may share with others.
+func newWorldOf(t *testing.T, sim *enginetest.Ironic) *world {
+	return &world{t: t, sim: sim, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(sim), components: newMemoryComponents(sim), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: memoryHardware{newMemoryObjects[*metal3.HardwareData]("hardwaredata")}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.

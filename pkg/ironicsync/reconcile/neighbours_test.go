@@ -36,7 +36,7 @@ var (
 type neighbours struct {
 	t      *testing.T
 	random *rand.Rand
-	ironic *fakeIronic
+	sim    *enginetest.Ironic
 	east   *neighbour
 	west   *neighbour
 
@@ -62,10 +62,14 @@ type neighbour struct {
 const operator = "an operator"
 
 func newNeighbours(t *testing.T, random *rand.Rand) *neighbours {
-	n := &neighbours{t: t, random: random, ironic: newFakeIronic(), runs: map[string]deployer{}}
+	const quick = 200 * time.Millisecond
+	n := &neighbours{t: t, random: random, runs: map[string]deployer{}}
+	n.sim = enginetest.NewIronic(t, ironicsim.Options{Delays: ironicsim.All(quick), RamdiskDelay: quick})
+	for _, address := range machines {
+		n.sim.Sim.AddBMC(address, enginetest.BMCUser, enginetest.BMCPassword)
+	}
 	for i, server := range []**neighbour{&n.east, &n.west} {
-		w := newWorld(t)
-		w.ironic = n.ironic
+		w := newWorldOf(t, n.sim)
 		w.hosts.Version = i * 1_000_000 // which the UIDs of hosts are made of
 		w.secret("secret")
 		*server = &neighbour{world: w, neighbours: n, cluster: []string{"east", "west"}[i]}
@@ -81,7 +85,7 @@ func (s *neighbour) begin() {
 	s.secrets.mu.Lock()
 	s.secrets.fuse = s.fuse
 	s.secrets.mu.Unlock()
-	client := accountedIronic{s.neighbours.ironic, s}
+	client := accountedIronic{s.neighbours.sim, s}
 	s.run(ctx, cancel, mortalHosts{s.hosts, s.fuse}, client, reconcile.Settings{
 		BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, Cluster: s.cluster,
 	})
@@ -89,13 +93,13 @@ func (s *neighbour) begin() {
 
 // accountedIronic is Ironic as one server sees it, and accounts for what is done to machines.
 type accountedIronic struct {
-	*fakeIronic
+	ironicClient
 	by *neighbour
 }
 
 func (a accountedIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	done := a.by.account(id, string(target))
-	err := a.fakeIronic.SetProvisionState(ctx, fence, id, target, options)
+	err := a.ironicClient.SetProvisionState(ctx, fence, id, target, options)
 	if err == nil {
 		done()
 	}
@@ -104,7 +108,7 @@ func (a accountedIronic) SetProvisionState(ctx context.Context, fence ironic.Fen
 
 func (a accountedIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	done := a.by.account(id, string(target))
-	used, refusal, err := a.fakeIronic.SwitchPower(ctx, fence, id, target)
+	used, refusal, err := a.ironicClient.SwitchPower(ctx, fence, id, target)
 	if err == nil {
 		done()
 	}
@@ -119,9 +123,7 @@ func (s *neighbour) account(id, target string) (accepted func()) {
 	case string(ironic.TargetManage), string(ironic.TargetAdopt), string(ironic.TargetAbort), string(ironic.TargetPowerOn):
 		return func() {}
 	}
-	n.ironic.Mu.Lock()
-	address := n.addressOf(id)
-	n.ironic.Mu.Unlock()
+	address := n.known(id).address
 	n.mu.Lock()
 	runs := n.runs[address]
 	n.mu.Unlock()
@@ -158,7 +160,7 @@ func (n *neighbours) complaint(s *neighbour, host *metal3.BareMetalHost, address
 			if server.nameOf(&other) == s.nameOf(host) || other.Spec.BMC.Address != host.Spec.BMC.Address {
 				continue
 			}
-			inIronic := slices.ContainsFunc(n.nodesAt(address), func(node ironic.Node) bool { return node.UUID == other.Status.Provisioning.ID })
+			inIronic := slices.ContainsFunc(n.nodesAt(address), func(node nodeInIronic) bool { return node.id == other.Status.Provisioning.ID })
 			if hasMachine(&other) && other.Status.Provisioning.ID != id && (server == s || inIronic) {
 				return "the machine is that of " + server.nameOf(&other)
 			}
@@ -214,25 +216,36 @@ func (s *neighbour) hostOf(id string) *metal3.BareMetalHost {
 	return nil
 }
 
+// nodeInIronic is what matters here of a node.
+type nodeInIronic struct {
+	id, name, address, instance, mark string
+	state                             ironic.ProvisionState
+	info                              map[string]any // driver_info
+	isLocked                          bool
+}
+
+// known returns a node as it is in Ironic; an empty one if there is none.
+func (n *neighbours) known(id string) nodeInIronic {
+	fields, exists := n.sim.Sim.Node(id)
+	if !exists {
+		return nodeInIronic{}
+	}
+	text := func(value any) string { s, _ := value.(string); return s }
+	info, extra := fields["driver_info"].(map[string]any), fields["extra"].(map[string]any)
+	return nodeInIronic{
+		id: id, name: text(fields["name"]), address: text(info["ipmi_address"]), instance: text(fields["instance_uuid"]), mark: text(extra[ironic.HostMark]),
+		state: ironic.ProvisionState(text(fields["provision_state"])), info: info, isLocked: text(fields["reservation"]) != "",
+	}
+}
+
 // nodesAt returns the nodes in Ironic that have the BMC of a machine.
-func (n *neighbours) nodesAt(address string) (nodes []ironic.Node) {
-	n.ironic.Mu.Lock()
-	defer n.ironic.Mu.Unlock()
-	for id, node := range n.ironic.ByID {
-		if n.addressOf(id) == address {
+func (n *neighbours) nodesAt(address string) (nodes []nodeInIronic) {
+	for _, id := range n.sim.Sim.NodeUUIDs() {
+		if node := n.known(id); node.address == address {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes
-}
-
-// addressOf returns the BMC that Ironic was told for a node. n.ironic.Mu is held.
-func (n *neighbours) addressOf(id string) string {
-	if r := n.ironic.registrations[id]; r != nil {
-		address, _ := r.DriverInfo["ipmi_address"].(string)
-		return address
-	}
-	return ""
 }
 
 // canKnow reports whether a server can know who has deployed what a machine runs: it has the host
@@ -244,15 +257,18 @@ func (s *neighbour) canKnow(by deployer, address string) bool {
 		}
 	}
 	for _, node := range s.nodesAt(address) {
-		if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying {
+		if node.state == ironic.Enroll || node.state == ironic.Verifying {
 			continue
 		}
-		if by.who == operator && strings.HasPrefix(node.InstanceUUID, "by-hand") || node.Marks.Host != "" && strings.HasSuffix(by.who, "/"+string(node.Marks.Host)) {
+		if by.who == operator && strings.HasPrefix(node.instance, byHandPrefix) || node.mark != "" && strings.HasSuffix(by.who, "/"+node.mark) {
 			return true
 		}
 	}
 	return false
 }
+
+// byHandPrefix is what the UUIDs of an operator's instances begin with.
+const byHandPrefix = "0b0b0b0b-0000-4000-8000-"
 
 var machines = []string{"192.0.2.1", "192.0.2.2"}
 
@@ -305,38 +321,30 @@ var neighbourEvents = map[string]func(s *neighbour){
 	},
 	"killed": func(s *neighbour) { s.stop(); s.begin() },
 	"node lost": func(s *neighbour) {
-		s.onNode(func(id string) {
-			delete(s.neighbours.ironic.ByID, id)
-			delete(s.neighbours.ironic.registrations, id)
-			for mac, node := range s.neighbours.ironic.ports {
-				if node == id {
-					delete(s.neighbours.ironic.ports, mac)
-				}
-			}
-		})
+		s.onNode(func(node nodeInIronic) error { return s.neighbours.sim.Sim.LoseNode(node.id) })
 	},
 	"pointed elsewhere": func(s *neighbour) {
-		s.onNode(func(id string) {
-			r := s.neighbours.ironic.registrations[id]
-			if s.neighbours.ironic.ByID[id].Reservation == "" {
-				was := r.DriverInfo["ipmi_address"]
-				r.DriverInfo["ipmi_address"] = machines[s.random.IntN(len(machines))]
-				s.note(fmt.Sprintf("(%s from %s to %s)", s.neighbours.ironic.ByID[id].Name, was, r.DriverInfo["ipmi_address"]))
-				s.neighbours.ironic.edit(id, func(*ironic.Node) {})
+		s.onNode(func(node nodeInIronic) error {
+			if node.isLocked {
+				return nil
 			}
+			node.info["ipmi_address"] = machines[s.random.IntN(len(machines))]
+			s.note(fmt.Sprintf("(%s from %s to %s)", node.name, node.address, node.info["ipmi_address"]))
+			return s.neighbours.sim.Sim.SetNode(node.id, map[string]any{"driver_info": node.info})
 		})
 	},
 	"deployed by hand": func(s *neighbour) {
-		s.onNode(func(id string) {
-			node, address := s.neighbours.ironic.ByID[id], s.addressOf(id)
+		s.onNode(func(node nodeInIronic) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if node.Reservation != "" || s.runs[address].who != "" || node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable {
-				return
+			if node.isLocked || s.runs[node.address].who != "" || node.state != ironic.Available && node.state != ironic.Manageable {
+				return nil
 			}
-			s.runs[address] = deployer{who: operator, node: id}
-			s.neighbours.ironic.registrations[id].InstanceUUID = fmt.Sprintf("by-hand-%d", s.random.IntN(1000))
-			s.neighbours.ironic.edit(id, func(n *ironic.Node) { n.ProvisionState, n.PowerState = ironic.Active, ironic.PowerOn })
+			s.runs[node.address] = deployer{who: operator, node: node.id}
+			s.neighbours.sim.Sim.BMC(node.address).SetPower(string(ironic.PowerOn))
+			return s.neighbours.sim.Sim.SetNode(node.id, map[string]any{
+				"instance_uuid": byHandPrefix + fmt.Sprintf("%012d", s.random.IntN(1000)), "provision_state": string(ironic.Active), "power_state": string(ironic.PowerOn),
+			})
 		})
 	},
 }
@@ -348,12 +356,14 @@ func (s *neighbour) onHost(change func(*metal3.BareMetalHost)) {
 	}
 }
 
-// onNode lets an operator do something to a node in Ironic, which is locked meanwhile.
-func (s *neighbour) onNode(do func(id string)) {
-	s.neighbours.ironic.Mu.Lock()
-	defer s.neighbours.ironic.Mu.Unlock()
-	if ids := slices.Sorted(maps.Keys(s.neighbours.ironic.ByID)); len(ids) > 0 {
-		do(ids[s.random.IntN(len(ids))])
+// onNode lets an operator do something to a node in Ironic.
+func (s *neighbour) onNode(do func(nodeInIronic) error) {
+	ids := slices.Sorted(slices.Values(s.neighbours.sim.Sim.NodeUUIDs()))
+	if len(ids) == 0 {
+		return
+	}
+	if err := do(s.known(ids[s.random.IntN(len(ids))])); err != nil {
+		s.world.t.Error(err)
 	}
 }
 
