@@ -13,7 +13,7 @@ import (
 // progress knows which hosts were observed when, and what is under way.
 type progress struct {
 	mu sync.Mutex // guards all that follows
-	// seen reports when the latest observation of a single host began, if that is later than seenAll.
+	// seen has when the latest observation of a single host began, if that is later than seenAll.
 	seen    map[types.NamespacedName]time.Time
 	seenAll time.Time // when the latest complete observation of all hosts began
 	// unseen are the hosts that the observation at seenAll failed to show, by when they were seen before.
