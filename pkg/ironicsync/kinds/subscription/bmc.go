@@ -30,29 +30,41 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return requests(ctx, client) })
 }
 
-// create creates a subscription, and returns its ID. If that was tried before, the BMC may have it although there was no answer.
-func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, err error) {
+// create creates a subscription, and returns its ID. If there was no answer when that was tried before, the BMC may have it.
+// mayExist is set if it may have it after an error.
+func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, mayExist bool, err error) {
 	if mayBeCreated(subscription) {
 		if id, err = c.find(ctx, subscription, host); id != "" || err != nil {
-			return id, err
+			return id, true, err
 		}
 	}
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) (err error) {
 		wanted := wantedOf(subscription)
 		wanted.Headers = headers
 		id, err = client.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, wanted)
+		mayExist = err != nil && !ironic.IsNotCarriedOut(err) && !ironic.IsInternal(err) // with an internal error, Ironic passes on the BMC's refusal
 		return err
 	})
 	if err == nil && id == "" {
-		err = errors.New("the BMC gave it no ID")
+		return "", true, errors.New("the BMC gave it no ID")
 	}
-	return id, err
+	return id, mayExist, err
 }
 
 // mayBeCreated reports whether the BMC may have a subscription that has no ID in the status, because there was no answer when it was to be
 // created.
 func mayBeCreated(subscription *metal3.BMCEventSubscription) bool {
-	return strings.HasPrefix(subscription.Status.Error, notCreated)
+	return strings.HasPrefix(subscription.Status.Error, notAnswered)
+}
+
+// listOf returns the IDs of the subscriptions that the BMC of a host has. There are none if the node's driver knows no subscriptions,
+// which Ironic answers with 400.
+func listOf(ctx context.Context, client Ironic, host *metal3.BareMetalHost) ([]string, error) {
+	ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+	if ironic.IsBadRequest(err) {
+		return nil, nil
+	}
+	return ids, err
 }
 
 // find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none. What differs in anything is
@@ -66,7 +78,7 @@ func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubs
 	}
 	wanted := wantedOf(subscription)
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
-		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		ids, err := listOf(ctx, client, host)
 		isShown := false
 		for _, candidate := range ids {
 			if slices.Contains(recorded, candidate) {
@@ -97,7 +109,7 @@ func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubs
 // the next ones from the beginning.
 func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) (found bool, err error) {
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
-		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		ids, err := listOf(ctx, client, host)
 		if err != nil || !slices.Contains(ids, id) {
 			return err
 		}

@@ -118,6 +118,8 @@ const (
 	destinationRetry = 10 * time.Minute
 	// notCreated and notDeleted begin status.error, in the words of the Bare Metal Operator.
 	notCreated, notDeleted = "failed to create a subscription", "failed to delete a subscription"
+	// notAnswered says that the BMC may have the subscription all the same, and is looked at before anything else is done.
+	notAnswered = notCreated + " (the BMC may have it all the same)"
 )
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -178,8 +180,11 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	if err != nil {
 		return 0, fmt.Errorf("reading the Secret with the HTTP headers: %w", err)
 	}
-	id, err := c.create(ctx, subscription, host, headers)
-	if err != nil {
+	id, mayExist, err := c.create(ctx, subscription, host, headers)
+	switch {
+	case err != nil && mayExist:
+		return 0, c.failed(ctx, subscription, notAnswered, err)
+	case err != nil:
 		return 0, c.failed(ctx, subscription, notCreated, err)
 	}
 	updated := subscription.DeepCopy()
@@ -306,7 +311,7 @@ func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSu
 // with any other problem.
 func (c *Controller) report(ctx context.Context, subscription *metal3.BMCEventSubscription, problem string) error {
 	if problem != "" && mayBeCreated(subscription) && !strings.HasPrefix(problem, notCreated) {
-		problem = notCreated + "; " + problem
+		problem = notAnswered + "; " + problem
 	}
 	problem = lifecycle.CutMessage(problem)
 	if subscription.Status.Error == problem {

@@ -264,11 +264,41 @@ func TestCreatedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A host whose driver or BMC has no subscriptions keeps nobody from deleting the object: what Ironic has refused does not exist.
+func TestDeleteWhatWasRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		refusal   error
+		wasSilent bool // before
+	}{
+		"by the driver":                      {refusal: ironicSays(400, "No handler for method create_subscription")},
+		"by the driver, after no answer":     {ironicSays(400, "No handler for method get_all_subscriptions"), true},
+		"by the BMC":                         {refusal: ironicSays(500, "the EventService is missing")},
+		"before it was asked for, no answer": {refusal: &ironic.UnavailableError{Class: "refused", Reason: "connection refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.bmcError = test.refusal
+			if test.wasSilent {
+				w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+				w.subscription.Status.Error = notAnswered
+			}
+			c := w.controller()
+			if err := w.reconcile(t, c); err == nil || w.subscription.Status.Error == "" {
+				t.Fatalf("%v, status %+v", err, w.subscription.Status)
+			}
+			w.subscription.DeletionTimestamp = new(metav1.Now())
+			if err := w.reconcile(t, c); err != nil || w.subscription != nil {
+				t.Errorf("%v, it is still there: %+v", err, w.subscription)
+			}
+		})
+	}
+}
+
 // A subscription that the BMC cannot show hides no other one, but a BMC that shows none has not said that it has not ours.
 func TestSubscriptionThatIsNotShown(t *testing.T) {
 	w := newWorld()
 	w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
-	w.subscription.Status.Error = notCreated
+	w.subscription.Status.Error = notAnswered
 	w.bmc["of others"] = ironic.Subscription{}
 	w.notShown = "of others"
 	c := w.controller()
@@ -374,14 +404,14 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 				t.Errorf("%v, status.error %q", err, w.subscription.Status.Error)
 			}
 		}
-		if diff := cmp.Diff([]string{"list", "get 1", "list", "create", "list", "list", "create"}, w.requests[:7]); diff != "" {
+		if diff := cmp.Diff([]string{"list", "get 1", "list", "create", "list", "create"}, w.requests[:6]); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		w.quotes, w.requests = "", nil
 		if err := w.reconcile(t, c); err != nil || w.subscription.Status.Error != "" {
 			t.Fatalf("%v, status.error %q", err, w.subscription.Status.Error)
 		}
-		if diff := cmp.Diff([]string{"list", "list", "create"}, w.requests); diff != "" {
+		if diff := cmp.Diff([]string{"list", "create"}, w.requests); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		if id := w.subscription.Status.SubscriptionID; id != "1" || len(w.bmc) != 1 {
