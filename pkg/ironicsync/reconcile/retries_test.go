@@ -267,8 +267,8 @@ func TestBMCWithoutAccess(t *testing.T) {
 				w.hosts.Add(enrolled(0))
 				time.Sleep(time.Hour)
 				tried := w.sim.Count("manage")
-				if tries := tried; tries < test.least || tries > test.most {
-					t.Errorf("%d tries in an hour", tries)
+				if tried < test.least || tried > test.most {
+					t.Errorf("%d tries in an hour", tried)
 				}
 				w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Description = "another" })
 				if took := w.after(time.Hour, "it is tried", func() bool { return w.sim.Count("manage") > tried }); took > test.changed {

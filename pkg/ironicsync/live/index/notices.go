@@ -13,10 +13,10 @@ import (
 type notices struct {
 	*shared
 
-	// inventoryMissing reports since when the inventories of finished inspections have been
-	// missing, by the UUID of the node.
+	// inventoryMissing has since when the inventories of finished inspections have been missing,
+	// by the UUID of the node.
 	inventoryMissing map[string]noticed
-	// setBack reports since when nodes have been in a state that dates from before the one that is recorded.
+	// setBack has since when nodes have been in a state that dates from before the one that is recorded.
 	setBack map[string]noticed
 }
 
