@@ -91,7 +91,7 @@ type adoptCommand struct {
 }
 
 func newAdoptCommand(s *session) *cobra.Command {
-	c := &adoptCommand{createCommand: createCommand{session: s, print: newPrintFlags()}}
+	c := &adoptCommand{createCommand: createCommand{session: s, print: newPrintFlags(), isNew: true}}
 	cmd := &cobra.Command{
 		Use:     "adopt NODE",
 		GroupID: groupEnrol,
@@ -232,8 +232,8 @@ func (c *adoptCommand) entryFor(candidate *ironic.Candidate, namespace string) (
 	if c.mac == "" && len(status.MACAddresses) == 1 {
 		entry.Spec.BootMACAddress = status.MACAddresses[0]
 	}
+	entry.Given.Insert("online", "externallyProvisioned")
 	entry.Spec.Online = status.PowerState != "power off"
-	entry.IsOnlineGiven = true
 	entry.Spec.ExternallyProvisioned = status.ProvisionState == "active"
 	if entry.Spec.ExternallyProvisioned {
 		entry.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled

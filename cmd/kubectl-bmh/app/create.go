@@ -15,14 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
@@ -42,6 +35,8 @@ type createCommand struct {
 	password  string // the name of a file
 	dryRun    string
 	conflicts bool
+	// isNew is set if there must be no other host of that name.
+	isNew bool
 }
 
 // fieldFlag is a flag that sets a field of a machine.
@@ -58,7 +53,7 @@ func newCreateCommand(s *session) *cobra.Command {
 		Short:   "Create hosts and the Secrets with their passwords",
 		Long: `Creates a host and a Secret with the user name and the password of its BMC, or those of a whole inventory.
 Hosts that exist are changed to what is given, and nothing else of them is (server-side apply), so
-an inventory can be applied again after a correction.
+an inventory can be applied again after a correction. To remove something, use kubectl edit or kubectl apply.
 
 Passwords are never arguments, which other users of the machine can see. They come from a file, from stdin
 (--password-file -), from the inventory, or from a prompt.
@@ -260,141 +255,4 @@ func (c *createCommand) credentials(entries []inventory.Entry) (common inventory
 		return common, err
 	}
 	return common, nil
-}
-
-// The resources that are applied.
-var (
-	hostResource   = metal3.SchemeGroupVersion.WithResource("baremetalhosts")
-	secretResource = corev1.SchemeGroupVersion.WithResource("secrets")
-)
-
-// apply applies or prints objects, and returns of how many hosts that went well. The others were
-// reported.
-func (c *createCommand) apply(ctx context.Context, objects []inventory.Objects) (made int, err error) {
-	print, err := c.objectPrinter()
-	if err != nil {
-		return 0, err
-	}
-	var clients *clients
-	if c.dryRun != dryRunClient {
-		if clients, _, err = c.connect(); err != nil {
-			return 0, err
-		}
-	}
-	err = inOrder(objects, atOnce, func(o inventory.Objects) ([]*unstructured.Unstructured, error) {
-		return c.applyOne(ctx, clients, o)
-	}, func(o inventory.Objects, applied []*unstructured.Unstructured, err error) error {
-		for _, object := range applied {
-			if err := print(object); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			mistake := inventory.LineError{Line: o.Entry.Line, Name: o.Entry.Name, Err: errors.New(describe(err))}
-			fmt.Fprintln(c.ErrOut, view.Clean(mistake.Error()))
-			return nil
-		}
-		made++
-		return nil
-	})
-	if ctx.Err() != nil {
-		return made, ctx.Err()
-	}
-	return made, err
-}
-
-// applyOne applies the Secrets and the host of a machine, and returns what was applied. The Secrets
-// come first, so that the host does not report that they are missing.
-func (c *createCommand) applyOne(ctx context.Context, clients *clients, o inventory.Objects) (applied []*unstructured.Unstructured, err error) {
-	if c.dryRun != dryRunClient && !o.Entry.IsOnlineGiven {
-		if err := keepPower(ctx, clients, o.Host); err != nil {
-			return nil, err
-		}
-	}
-	type part struct {
-		value    runtime.Object
-		resource schema.GroupVersionResource
-	}
-	var parts []part
-	for _, secret := range o.Secrets {
-		parts = append(parts, part{secret, secretResource})
-	}
-	for _, object := range append(parts, part{o.Host, hostResource}) {
-		u, err := toApply(object.value)
-		if err != nil {
-			return applied, err
-		}
-		if c.dryRun != dryRunClient {
-			if u, err = c.applyObject(ctx, clients, object.resource, u); err != nil {
-				return applied, err
-			}
-		}
-		applied = append(applied, u)
-	}
-	return applied, nil
-}
-
-// keepPower makes a host that exists stay on or off as it is to be now. Whoever has switched off a
-// machine to work on it must not be surprised by an inventory that is applied again. The server
-// decides what users without the right to read hosts may do.
-func keepPower(ctx context.Context, clients *clients, host *metal3.BareMetalHost) error {
-	existing, err := clients.getHost(ctx, host.Namespace, host.Name)
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
-		return nil
-	case err != nil:
-		return err
-	}
-	host.Spec.Online = existing.Spec.Online
-	return nil
-}
-
-func (c *createCommand) applyObject(ctx context.Context, clients *clients, resource schema.GroupVersionResource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: c.conflicts}
-	if c.dryRun == dryRunServer {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	return clients.dynamic.Resource(resource).Namespace(u.GetNamespace()).Apply(ctx, u.GetName(), u, options)
-}
-
-// toApply returns an object without what is not for users to set.
-func toApply(object runtime.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
-	}
-	delete(content, "status")
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// objectPrinter returns what prints objects: as lines, or as -o asks for.
-func (c *createCommand) objectPrinter() (func(*unstructured.Unstructured) error, error) {
-	var printer printers.ResourcePrinter
-	if *c.print.OutputFormat != "" {
-		var err error
-		if printer, err = c.print.ToPrinter(); err != nil {
-			return nil, err
-		}
-	}
-	return func(u *unstructured.Unstructured) error {
-		if printer != nil {
-			return printer.PrintObj(u, c.objects(*c.print.OutputFormat))
-		}
-		kind := "secret"
-		if u.GetKind() != "Secret" {
-			kind = "baremetalhost.metal3.io"
-		}
-		word := "serverside-applied"
-		switch c.dryRun {
-		case dryRunClient:
-			word = "created (dry run)"
-		case dryRunServer:
-			word += " (server dry run)"
-		}
-		_, err := fmt.Fprintf(c.Out, "%s/%s %s\n", kind, view.Clean(u.GetName()), word)
-		return err
-	}, nil
 }

@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	ironic "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -101,6 +103,89 @@ w-2,ipmi://192.0.2.4,admin,pw
 	}
 	if !strings.HasSuffix(c.out, "baremetalhost.metal3.io/w-2 serverside-applied\n") {
 		t.Errorf("stdout is %q", c.out)
+	}
+}
+
+// TestCreateKeeps: what is not given stays, the image above all, and what is given as false is.
+func TestCreateKeeps(t *testing.T) {
+	for name, test := range map[string]struct {
+		args, want []string
+		file       string
+	}{
+		"a label": {
+			args: []string{"create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", "--labels", "row=b"},
+			want: []string{`"image":{"checksum":"abc","checksumType":"sha512","url":"http://images/x"}`, `"rack":"7"`, `"row":"b"`, `"online":false`, `"externallyProvisioned":true`, `"disableCertificateVerification":true`, `"automatedCleaningMode":"disabled"`},
+		},
+		"false": {
+			args: []string{"create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", "--externally-provisioned=false", "--online", "--disable-certificate-verification=false"},
+			want: []string{`"online":true`, `-"externallyProvisioned"`, `-"disableCertificateVerification"`, `"image":`},
+		},
+		"another image": {
+			args: []string{"create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", "--image", "http://images/y", "--image-checksum", "def"},
+			want: []string{`"image":{"checksum":"def","url":"http://images/y"}`},
+		},
+		"a manifest": {
+			file: `{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "w-0"}, "spec": {"image": null, "bmc": {"address": "ipmi://192.0.2.1", "credentialsName": "s"}}}`,
+			want: []string{`-"image"`, `"online":false`, `"automatedCleaningMode":"disabled"`, `-"description"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			existing := host("w-0", metal3.StateProvisioned, func(h *metal3.BareMetalHost) {
+				h.Labels = map[string]string{"rack": "7", "team": "blue"}
+				h.Spec.Online, h.Spec.ExternallyProvisioned, h.Spec.AutomatedCleaningMode = false, true, metal3.CleaningModeDisabled
+				h.Spec.Image.Checksum, h.Spec.Image.ChecksumType, h.Spec.Description = "abc", metal3.SHA512, "of somebody else"
+				h.Spec.BMC.DisableCertificateVerification = true
+				h.ManagedFields = []metav1.ManagedFieldsEntry{
+					{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:team":{}}},"f:spec":{"f:description":{}}}`)}},
+					{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:rack":{}}},"f:spec":{` +
+						`"f:bmc":{"f:address":{},"f:disableCertificateVerification":{}},"f:image":{"f:url":{},"f:checksum":{},"f:checksumType":{}},"f:externallyProvisioned":{},"f:automatedCleaningMode":{},"f:online":{}}}`)}},
+				}
+			})
+			c := newCluster(existing)
+			c.answerApply()
+			c.stdin = "the password\n"
+			if test.file != "" {
+				test.args = []string{"create", "-f", writeFile(t, "hosts.json", test.file)}
+			}
+			if code := c.run(t, test.args...); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, c.errOut)
+			}
+			actions := c.dynamic.Actions()
+			applied := string(actions[len(actions)-1].(clienttesting.PatchAction).GetPatch())
+			for _, want := range append(test.want, `-"team"`) {
+				if absent, isAbsent := strings.CutPrefix(want, "-"); strings.Contains(applied, strings.TrimPrefix(want, "-")) == isAbsent {
+					t.Errorf("applied %s; %s: %t", applied, absent, isAbsent)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusedHostKeepsItsPassword: the Secret of a host that exists stays as it is if the host is refused, or is not the one that
+// was meant.
+func TestRefusedHostKeepsItsPassword(t *testing.T) {
+	c := newCluster(host("refused", metal3.StateProvisioned), host("w-0", metal3.StateProvisioned), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ironic.SchemeGroupVersion.String(), "kind": "Candidate", "metadata": map[string]any{"name": "u"},
+		"status": map[string]any{"provisionState": "manageable", "bmcAddress": "ipmi://192.0.2.9"},
+	}})
+	applied := c.answerApply()
+	for _, args := range [][]string{
+		{"create", "refused", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-"},
+		{"adopt", "u", "--name", "w-0", "--username", "admin", "--password-file", "-"},
+	} {
+		c.stdin = "another password\n"
+		if code := c.run(t, args...); code != exitError || len(*applied) > 0 {
+			t.Errorf("%q: exit code %d, applied %q", args, code, *applied)
+		}
+	}
+	expect(t, "stderr", c.errOut, "there is a host w-0 already")
+	// Nor is anything done to one that cannot be read.
+	c.metal3.PrependReactor("get", "baremetalhosts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(metal3.Resource("baremetalhosts"), "w-0", errors.New("no"))
+	})
+	c.stdin = "another password\n"
+	if code := c.run(t, "create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-"); code != exitError || len(*applied) > 0 {
+		t.Errorf("exit code %d, applied %q", code, *applied)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -38,9 +39,9 @@ type Entry struct {
 	// Secrets are those that the inventory has and the spec names.
 	Secrets []*corev1.Secret
 	Spec    metal3.BareMetalHostSpec
-	// IsOnlineGiven is set if the inventory says whether the host is to be on. Otherwise it is the
-	// default for a new host, and a host that exists stays as it is.
-	IsOnlineGiven bool
+	// Given are the fields of the spec that the inventory gives, by their names in JSON, also those of bmc. Of the
+	// others, a new host has the defaults, and a host that exists what it has: false is not the same as not given.
+	Given sets.Set[string]
 	// IsObject is set if the inventory has a whole BareMetalHost, which may have no BMC.
 	IsObject bool
 }
@@ -72,6 +73,7 @@ func (f *Field) Set(e *Entry, value string) error {
 	if err := f.set(e, value); err != nil {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
+	e.Given.Insert(f.Name) // which is that in JSON, if there is one and it can be false
 	return nil
 }
 
@@ -126,10 +128,7 @@ var Fields = []Field{
 		return err
 	}},
 	{Name: "bootMode", Flag: "boot-mode", Usage: "UEFI, UEFISecureBoot or legacy", set: word(func(e *Entry) *metal3.BootMode { return &e.Spec.BootMode })},
-	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true for new hosts)", set: truth(func(e *Entry) *bool {
-		e.IsOnlineGiven = true
-		return &e.Spec.Online
-	})},
+	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true for new hosts)", set: truth(func(e *Entry) *bool { return &e.Spec.Online })},
 	{Name: "externallyProvisioned", Flag: "externally-provisioned", IsBool: true, Usage: "The host runs a system already: it is adopted, and its disks are never written to", set: truth(func(e *Entry) *bool { return &e.Spec.ExternallyProvisioned })},
 	{Name: "inspectionMode", Flag: "inspection-mode", Usage: "agent, fast or disabled", set: word(func(e *Entry) *metal3.InspectionMode { return &e.Spec.InspectionMode })},
 	{Name: "automatedCleaningMode", Flag: "automated-cleaning-mode", Usage: "metadata or disabled", set: word(func(e *Entry) *metal3.AutomatedCleaningMode { return &e.Spec.AutomatedCleaningMode })},
@@ -201,7 +200,7 @@ func normal(name string) string {
 
 // newEntry returns an entry with the defaults.
 func newEntry(line int) Entry {
-	return Entry{Line: line, Spec: metal3.BareMetalHostSpec{Online: true}}
+	return Entry{Line: line, Given: sets.New[string](), Spec: metal3.BareMetalHostSpec{Online: true}}
 }
 
 // New returns an entry for a machine that is given by flags.

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -86,16 +87,24 @@ func readManifest(roots []*yaml.Node, namespace string) (entries []Entry, mistak
 }
 
 func readHost(o object, namespace string) (Entry, error) {
-	entry := Entry{Line: o.node.Line, IsObject: true}
+	entry := Entry{Line: o.node.Line, Given: sets.New[string](), IsObject: true}
 	meta, metaErr := readMetadata(o.node, namespace)
 	entry.Name, entry.Namespace, entry.Labels, entry.Annotations = meta.Name, meta.Namespace, meta.Labels, meta.Annotations
 	spec := child(o.node, "spec")
-	entry.IsOnlineGiven = child(spec, "online") != nil
+	entry.Given.Insert(keysOf(spec)...)
+	entry.Given.Insert(keysOf(child(spec, "bmc"))...)
 	var specErr error
 	if !isNull(spec) {
 		specErr = within("spec", toStruct(&entry.Spec)(spec))
 	}
 	return entry, join(metaErr, specErr)
+}
+
+func keysOf(node *yaml.Node) (keys []string) {
+	for i := 0; isMap(node) && i+1 < len(node.Content); i += 2 {
+		keys = append(keys, node.Content[i].Value)
+	}
+	return keys
 }
 
 // readMetadata reads what the user has chosen. The rest, as in the output of kubectl get -o yaml, is the server's.
