@@ -43,7 +43,7 @@ func TestRequestsToLocalAddresses(t *testing.T) {
 	})
 	password := newCanary("destinations: the password")
 	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
-	for port := range 6 {
+	for port := range 7 {
 		simulator(t).AddBMC(fmt.Sprintf("ipmi://203.0.113.77:%d", 6230+port), "admin", password.text)
 	}
 	client := hosts.Metal3V1alpha1().BareMetalHosts(ns)
@@ -55,6 +55,7 @@ func TestRequestsToLocalAddresses(t *testing.T) {
 		{"ipmi://203.0.113.77:6231", "http://localhost:6385/v1/nodes", "spec.image.url: "},
 		{"ipmi://203.0.113.77:6232", "http://2130706433/", "spec.image.url: "},
 		{"ipmi://203.0.113.77:6233", "https://192.0.2.1/", "spec.image.url: "},
+		{"ipmi://203.0.113.77:6234", "http://[::%251]:6385/v1/nodes", "spec.image.url: "},
 	} {
 		name := fmt.Sprintf("host-%d", i)
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{

@@ -64,7 +64,7 @@ func (h Hosts) allow(host string, addresses []netip.Addr) bool {
 		return true
 	}
 	return !slices.ContainsFunc(addresses, func(address netip.Addr) bool {
-		return !slices.ContainsFunc(h.networks, func(n netip.Prefix) bool { return n.Contains(address.WithZone("")) })
+		return !slices.ContainsFunc(h.networks, func(n netip.Prefix) bool { return n.Contains(address) })
 	})
 }
 

@@ -102,11 +102,13 @@ func (p Policy) Check(ctx context.Context, scheme, host string) error {
 	return nil
 }
 
+// addressesOf returns the addresses of a host, without zones. (Those of netip are compared with their zones, but the C library
+// takes a number as the zone of any address: [::%1] is the unspecified address, and connects to the machine itself.)
 func (p Policy) addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	if address, ok := parseAddress(host); ok {
-		return []netip.Addr{address}, nil
+		return []netip.Addr{address.WithZone("")}, nil
 	}
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	if slices.Contains(localNames, host) || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.IPv6Loopback()}, nil
 	}
 	var resolver Resolver = net.DefaultResolver
@@ -122,9 +124,15 @@ func (p Policy) addressesOf(ctx context.Context, host string) ([]netip.Addr, err
 		err = fmt.Errorf("the name %s has no addresses", host)
 	}
 	for i := range addresses {
-		addresses[i] = addresses[i].Unmap()
+		addresses[i] = addresses[i].Unmap().WithZone("")
 	}
 	return addresses, err
+}
+
+// localNames are names of the machine itself, also those that distributions write into /etc/hosts: our DNS need not know them.
+var localNames = []string{
+	"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6",
+	"ip6-localhost", "ip6-loopback", "ipv6-localhost", "ipv6-loopback",
 }
 
 // isLocal reports whether an address is local to the machine or network segment of whoever

@@ -48,7 +48,8 @@ func TestPolicy(t *testing.T) {
 			refuse: []string{
 				"http://127.0.0.1/", "http://127.1.2.3:6385/", "http://[::1]/", "http://169.254.169.254/latest/meta-data/", "http://[fe80::1]/", "http://[fe80::1%25eth0]/",
 				"http://0.0.0.0/", "http://0/", "http://[::]/", "http://[::ffff:127.0.0.1]/", "http://224.0.0.1/",
-				"http://localhost/", "http://LOCALHOST./", "http://a.localhost/",
+				"http://[::%251]/", "http://[::1%251]/", "http://[::ffff:127.0.0.1%251]/", "http://[ff02::1%25eth0]/",
+				"http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://localhost.localdomain/", "http://localhost6.localdomain6/", "http://ip6-loopback/",
 				"http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://0177.0.0.1/", "http://0x7f000001/", "http://1.2.3.4.5/", "http://1.2.3.999/",
 				"http://rebound.example.com/", "http://metadata.example.com/", "http://METADATA.example.com./", "http://mapped.example.com/",
 			},
