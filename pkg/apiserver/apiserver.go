@@ -67,9 +67,10 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 
 // Complete fills in the fields of the configuration that are derived from others.
 func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
+	config.MaxRequestBodyBytes, config.JSONPatchMaxCopyBytes = maxBody, maxCopied
 	buildHandlers := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(store.WithReconnect(refuseStrategicMergePatch(withFastCompression(api))), c))
+		return finishDiscovery(buildHandlers(store.WithReconnect(refuseStrategicMergePatch(limitBodies(withFastCompression(api)))), c))
 	}
 	return config.Complete()
 }

@@ -32,6 +32,10 @@ const (
 	// ordinaryVersion is the size, in bytes, up to which what the server itself replaces does not count. A host with all that it can
 	// have has half of it. Users do not decide how often the server writes, but how large what it writes is.
 	ordinaryVersion = 64 << 10
+	// maxVersion is how much memory an object that users write may take, in bytes. Its JSON is bounded, but has three bytes of an empty
+	// element of a list, which takes 200 when it is decoded, as often as the object is read, changed or copied. What users have reason
+	// to write takes little more than twice its JSON, of which 768 KiB are allowed in a FirmwareSchema.
+	maxVersion = 3 << 20
 	// freeParts is the part of the limit that every namespace may use even if nothing is left of it.
 	freeParts = 64
 )
@@ -186,7 +190,11 @@ func (s budgetedStorage) Unwrap() storage.Interface { return s.Interface }
 // Create creates an object. It replaces nothing, but is refused while too much is kept: what exists can be replaced or deleted later.
 func (s budgetedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	replaced := replacement{budgetedStorage: s, byServer: isByServer(ctx)}
-	if err := replaced.take(obj, weigh(obj), 0); err != nil {
+	size := weigh(obj)
+	if err := replaced.checkSize(size, 0); err != nil {
+		return err
+	}
+	if err := replaced.take(obj, size, 0); err != nil {
 		return err
 	}
 	return s.Interface.Create(ctx, key, obj, out, ttl)
@@ -203,7 +211,11 @@ func (s budgetedStorage) GuaranteedUpdate(ctx context.Context, key string, into 
 			if err := replaced.take(stored, size, size); err != nil {
 				return nil, nil, err
 			}
-			return update(stored, meta)
+			updated, ttl, err := update(stored, meta)
+			if err == nil {
+				err = replaced.checkSize(weigh(updated), size)
+			}
+			return updated, ttl, err
 		}, existing)
 	// If nothing has changed, nothing was written.
 	replaced.end(err == nil && versionOf(into) != replaced.version)
@@ -258,6 +270,15 @@ func (r *replacement) take(stored runtime.Object, size, bytes int64) error {
 	}
 	r.namespace, r.counted, r.slot = namespace, bytes, slot
 	return nil
+}
+
+// checkSize refuses users a version that takes too much memory, unless the one that it replaces took as much.
+func (r *replacement) checkSize(size, former int64) error {
+	if r.byServer || size <= max(former, maxVersion) {
+		return nil
+	}
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object would take %d KiB of memory, and may take %d: it has too many elements, most of which are empty or short",
+		size>>10, maxVersion>>10))
 }
 
 // end says whether the version has been replaced.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
@@ -205,4 +206,44 @@ func heap() int64 {
 	goruntime.GC()
 	goruntime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// TestSizeOfVersions: users may not write what has little JSON and takes much memory, but make it smaller. What the server writes, and the
+// largest schema of a BMC, are none of that.
+func TestSizeOfVersions(t *testing.T) {
+	few := int64(maxVersion / 2)
+	for _, test := range []struct {
+		size, former int64
+		byServer     bool
+		refused      bool
+	}{
+		{few, 0, false, false},
+		{maxVersion + 1, 0, false, true},
+		{maxVersion + 1, few, false, true},
+		{2 * maxVersion, 2 * maxVersion, false, false},
+		{2*maxVersion + 1, 2 * maxVersion, false, true},
+		{2 * maxVersion, few, true, false},
+	} {
+		r := replacement{byServer: test.byServer}
+		if err := r.checkSize(test.size, test.former); apierrors.IsRequestEntityTooLargeError(err) != test.refused || err != nil != test.refused {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+	schema := &metal3.FirmwareSchema{Spec: metal3.FirmwareSchemaSpec{Schema: map[string]metal3.SettingSchema{}}}
+	for i := range 5000 { // 150 bytes each in JSON
+		least, most, no := 0, 100, false
+		schema.Spec.Schema[fmt.Sprint("SettingOfTheBIOS", i)] = metal3.SettingSchema{
+			AttributeType: "Enumeration", AllowableValues: []string{"Enabled", "Disabled"}, LowerBound: &least, UpperBound: &most, ReadOnly: &no, Unique: &no,
+		}
+	}
+	inventory := &metal3.HardwareData{Spec: metal3.HardwareDataSpec{HardwareDetails: &metal3.HardwareDetails{NIC: make([]metal3.NIC, 1000), Storage: make([]metal3.Storage, 2000)}}}
+	for name, obj := range map[string]runtime.Object{"schema": schema, "inventory": inventory} {
+		if size := weigh(obj); size > maxVersion {
+			t.Errorf("a large %s takes %d bytes, and would be refused", name, size)
+		}
+	}
+	inventory.Spec.HardwareDetails.Storage = make([]metal3.Storage, 384<<10/3)
+	if size := weigh(inventory); size < maxVersion {
+		t.Errorf("an inventory of empty disks takes %d bytes, and would be accepted", size)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -57,4 +58,39 @@ func TestSizes(t *testing.T) {
 	}
 	waitHost(t, ctx, ns, "large", "available", isAvailable)
 	deleteHost(t, ctx, ns, "large")
+}
+
+// TestDecodedBodies: what takes little in a request and much in memory is refused, and not many of these are decoded at a time.
+func TestDecodedBodies(t *testing.T) {
+	attack(t, "write all kinds in one namespace", "use up the memory with objects that are large when they are decoded")
+	t.Parallel()
+	ctx, ns := s.Begin(t)
+	c := throughKube(t, user(t, "admin", "system:masters"))
+	collection := groupVersion + "/namespaces/" + ns + "/"
+	disks := func(name string, number int) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"hardware":{"storage":[{}` + strings.Repeat(",{}", number) + `]}}}`
+	}
+	post := func(body, query string) answer {
+		return c.mustDo(t, ctx, http.MethodPost, collection+"hardwaredata"+query, "application/json", body)
+	}
+	if got := post(disks("many", 120_000), ""); got.code != http.StatusRequestEntityTooLarge || !strings.Contains(got.body, "of memory") {
+		t.Errorf("an object with empty disks: %d %.500s", got.code, got.body)
+	}
+	if got := post(disks("many", 500), ""); got.code != http.StatusCreated {
+		t.Errorf("500 disks: %d %.500s", got.code, got.body)
+	}
+	if got := post(disks("huge", 1_000_000), "?dryRun=All"); got.code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of 3 MB: %d %.500s", got.code, got.body)
+	}
+	var atOnce sync.WaitGroup
+	for range 20 {
+		atOnce.Go(func() {
+			switch got := post(disks("many", 400_000), "?dryRun=All"); got.code {
+			case http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+			default:
+				t.Errorf("one of many bodies of 1.2 MB: %d %.500s", got.code, got.body)
+			}
+		})
+	}
+	atOnce.Wait()
 }

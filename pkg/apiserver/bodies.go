@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// A body is decoded before anything checks it, and can take much more memory then: an empty element of a list has three bytes, and 200
+// in memory. Flow control counts requests, so it does not bound that.
+const (
+	// maxBody is how large a body may be, in bytes. The largest object that the limits of sizes allow has 1.2 MiB.
+	maxBody = 3 << 19
+	// maxCopied is how many bytes the operations "copy" of a JSON patch may copy, which its size does not tell.
+	maxCopied = 64 << 10
+	// maxDecoded is how many bytes of bodies are handled at a time.
+	maxDecoded = 4 * maxBody
+	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes.
+	leastBody = 32 << 10
+	// yamlFactor is how much more YAML takes, of which a tree is made first.
+	yamlFactor = 2
+)
+
+// bodies counts the bytes of the bodies that are being handled, by namespace.
+type bodies struct {
+	mu         sync.Mutex
+	total      int64
+	namespaces map[string]int64
+}
+
+// limitBodies answers writes 429 while too many bytes are being handled. A namespace may have as much as it leaves free, so that one has
+// half of it at most. Clients of Kubernetes wait and try again by themselves.
+func limitBodies(api http.Handler) http.Handler {
+	b := &bodies{namespaces: map[string]int64{}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			api.ServeHTTP(w, r)
+			return
+		}
+		var namespace string
+		if info, ok := request.RequestInfoFrom(r.Context()); ok {
+			namespace = info.Namespace
+		}
+		bytes := bytesOf(r)
+		if !b.take(namespace, bytes) {
+			err := apierrors.NewTooManyRequests("too many large objects are being written at the moment: try again in a second, and write fewer at a time", 1)
+			responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
+			return
+		}
+		defer b.giveBack(namespace, bytes)
+		api.ServeHTTP(w, r)
+	})
+}
+
+// bytesOf returns what a request counts.
+func bytesOf(r *http.Request) int64 {
+	bytes := r.ContentLength
+	if bytes < 0 || bytes > maxBody { // it does not say, or is refused once it has been read so far
+		bytes = maxBody
+	}
+	if strings.Contains(r.Header.Get("Content-Type"), "yaml") {
+		bytes *= yamlFactor
+	}
+	return max(bytes, leastBody)
+}
+
+func (b *bodies) take(namespace string, bytes int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.namespaces[namespace]+bytes > maxDecoded-b.total {
+		return false
+	}
+	b.total += bytes
+	b.namespaces[namespace] += bytes
+	return true
+}
+
+func (b *bodies) giveBack(namespace string, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total -= bytes
+	if b.namespaces[namespace] -= bytes; b.namespaces[namespace] == 0 {
+		delete(b.namespaces, namespace)
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// TestLimitBodies: what is being decoded at a time is bounded, and the bodies of one namespace do not keep out those of another.
+func TestLimitBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		handler := limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+		served := 0
+		send := func(method, namespace, contentType string, size int, isLengthKnown bool) bool {
+			var body io.Reader = strings.NewReader(strings.Repeat("x", size))
+			if !isLengthKnown {
+				body = io.NopCloser(body)
+			}
+			r := httptest.NewRequest(method, "/", body)
+			r.Header.Set("Content-Type", contentType)
+			r = r.WithContext(request.WithRequestInfo(r.Context(), &request.RequestInfo{Namespace: namespace}))
+			w := httptest.NewRecorder()
+			var done bool
+			go func() {
+				handler.ServeHTTP(w, r)
+				done = true
+			}()
+			synctest.Wait()
+			if done && (w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "") {
+				t.Errorf("%s in %s is answered %d", method, namespace, w.Code)
+			}
+			if !done {
+				served++
+			}
+			return !done
+		}
+		const json, yaml = "application/json", "application/apply-patch+yaml"
+		if !send("POST", "a", json, maxBody, true) || !send("POST", "a", json, maxBody, false) || send("POST", "a", json, maxBody, true) || send("PATCH", "a", json, 100, true) {
+			t.Error("a namespace alone has another part than the half")
+		}
+		if !send("PATCH", "b", yaml, maxBody/2, true) || send("PATCH", "b", json, maxBody, true) || !send("PUT", "c", json, maxBody/3, true) {
+			t.Error("what is left is not there for others")
+		}
+		for range 10 {
+			if !send("GET", "a", "", 0, true) {
+				t.Error("a read is refused")
+			}
+		}
+		finish := func() {
+			for ; served > 0; served-- {
+				end <- struct{}{}
+			}
+			synctest.Wait()
+		}
+		finish()
+		small := 0
+		for send("DELETE", "a", "", 0, true) {
+			small++
+		}
+		if small != maxDecoded/2/leastBody {
+			t.Errorf("%d small requests of a namespace are served at a time", small)
+		}
+		finish()
+		if !send("PATCH", "a", yaml, maxBody, true) {
+			t.Error("YAML of the largest size is refused where nothing else is handled")
+		}
+		finish()
+	})
+}
