@@ -57,18 +57,8 @@ func mayBeCreated(subscription *metal3.BMCEventSubscription) bool {
 	return strings.HasPrefix(subscription.Status.Error, notAnswered)
 }
 
-// listOf returns the IDs of the subscriptions that the BMC of a host has. There are none if the node's driver knows no subscriptions,
-// which Ironic answers with 400.
-func listOf(ctx context.Context, client Ironic, host *metal3.BareMetalHost) ([]string, error) {
-	ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
-	if ironic.IsBadRequest(err) {
-		return nil, nil
-	}
-	return ids, err
-}
-
-// find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none. What differs in anything is
-// somebody else's.
+// find returns the ID of a subscription that the BMC has and nobody has recorded; empty if there is none, or if the node's driver knows
+// no subscriptions, which Ironic answers with 400. What differs in anything is somebody else's.
 func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) (id string, err error) {
 	var recorded []string
 	for _, other := range c.ByIndex(byHost, host.Namespace+"/"+host.Name) {
@@ -78,7 +68,10 @@ func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubs
 	}
 	wanted := wantedOf(subscription)
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
-		ids, err := listOf(ctx, client, host)
+		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		if ironic.IsBadRequest(err) {
+			return nil
+		}
 		isShown := false
 		for _, candidate := range ids {
 			if slices.Contains(recorded, candidate) {
@@ -106,10 +99,10 @@ func (c *Controller) find(ctx context.Context, subscription *metal3.BMCEventSubs
 }
 
 // has reports whether the BMC has a subscription, and not another one of its ID: when they are reset, many BMCs forget all, and number
-// the next ones from the beginning.
+// the next ones from the beginning. A driver that knows no subscriptions is an error: it says nothing of what the BMC has.
 func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) (found bool, err error) {
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) error {
-		ids, err := listOf(ctx, client, host)
+		ids, err := client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
 		if err != nil || !slices.Contains(ids, id) {
 			return err
 		}
@@ -125,7 +118,7 @@ func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEv
 	id := subscription.Status.SubscriptionID
 	if id != "" {
 		found, err := c.has(ctx, subscription, host, id)
-		if err != nil {
+		if err != nil && !ironic.IsBadRequest(err) {
 			return err
 		}
 		if !found {

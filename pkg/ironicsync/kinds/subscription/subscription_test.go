@@ -311,6 +311,21 @@ func TestSubscriptionThatIsNotShown(t *testing.T) {
 	}
 }
 
+// A driver that knows no subscriptions, as that of another type of address, says nothing of the one that is recorded: it is neither lost
+// nor made again.
+func TestRecordedSubscriptionOfAnotherDriver(t *testing.T) {
+	w := newWorld()
+	w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+	w.subscription.Status.SubscriptionID = "7"
+	w.bmcError = ironicSays(400, "No handler for method get_all_subscriptions")
+	c := w.controller()
+	c.setDue(w.subscription, time.Now())
+	err := w.reconcile(t, c)
+	if err == nil || slices.Contains(w.requests, "create") || strings.Contains(fmt.Sprint(w.events), "SubscriptionLost") || w.subscription.Status.SubscriptionID != "7" {
+		t.Errorf("%v, requests %q, events %v, status %+v", err, w.requests, w.events, w.subscription.Status)
+	}
+}
+
 // A BMC that was reset gives the number of a lost subscription to the next one, whoever makes that.
 func TestAnotherOfItsID(t *testing.T) {
 	w := newWorld()
