@@ -276,7 +276,7 @@ func TestReports(t *testing.T) {
 		return ironicsim.Verdict{}
 	})
 	defer s.ironic.sim.Judge(nil)
-	if got := s.do(t, "GET", hostsPath+"/reported/history", ""); got.code != 503 || !strings.Contains(string(got.body), "cannot be asked: HTTP 500") {
+	if got := s.do(t, "GET", hostsPath+"/reported/history", ""); got.code != 503 || !strings.Contains(string(got.body), "could not answer: database is locked") {
 		t.Errorf("HTTP %d: %s", got.code, got.body)
 	}
 }

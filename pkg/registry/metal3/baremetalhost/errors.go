@@ -98,7 +98,7 @@ func notRead(host *metal3.BareMetalHost, err error) error {
 	if refusal := refusalOf(host, err); refusal != nil {
 		return refusal
 	}
-	return nothingDone(host, err)
+	return store.Unavailable(host.Name, fmt.Sprintf("%s could not answer: %s; try again", ironicName(host), ironic.MessageOf(err)))
 }
 
 // tooOld returns the error for a request that the host's Ironic does not know.
