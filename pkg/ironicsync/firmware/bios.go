@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ type SettingsKeeper struct {
 }
 
 // NewSettingsKeeper returns a SettingsKeeper.
-func NewSettingsKeeper(objects kinds.Store[*metal3.HostFirmwareSettings], stored kinds.Store[*metal3.FirmwareSchema], ironicOf IronicOf, c clock.Clock) *SettingsKeeper {
+func NewSettingsKeeper(objects kinds.Store[*metal3.HostFirmwareSettings], stored SchemaStore, ironicOf IronicOf, c clock.Clock) *SettingsKeeper {
 	schemas, lists := schemas{stored}, newLists("BIOS settings", c)
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
 		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: lists}, objects: objects, lists: lists, clock: c,
@@ -96,6 +97,11 @@ func (b *biosSettings) read(ctx context.Context, host *metal3.BareMetalHost, obj
 	if err != nil {
 		return nil, fmt.Errorf("writing FirmwareSchema: %w", err)
 	}
+	if former := obj.Status.FirmwareSchema; former != nil && former.Name != schema.Name {
+		if err := b.schemas.leave(ctx, former, obj); err != nil {
+			return nil, fmt.Errorf("leaving the FirmwareSchema of before: %w", err)
+		}
+	}
 	settings.RecordBIOS(obj, list, schema, source)
 	return schema, nil
 }
@@ -120,9 +126,15 @@ func (*biosSettings) mustRecord(*metal3.BareMetalHost, *metal3.HostFirmwareSetti
 	return false // the BMC says what it has
 }
 
+// SchemaStore reads and writes FirmwareSchemas.
+type SchemaStore interface {
+	kinds.Store[*metal3.FirmwareSchema]
+	Delete(ctx context.Context, namespace, name string) error
+}
+
 // schemas are the recorded FirmwareSchemas.
 type schemas struct {
-	objects kinds.Store[*metal3.FirmwareSchema]
+	objects SchemaStore
 }
 
 // maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
@@ -171,4 +183,22 @@ func (s schemas) write(ctx context.Context, wanted *metal3.FirmwareSchema, obj *
 		schema.OwnerReferences = append(schema.OwnerReferences, owner)
 	}
 	return s.objects.Update(ctx, schema)
+}
+
+// leave takes obj from the owners of the schema that it had before, and deletes that with the last of them: each has up to 768 KiB, and a
+// BMC can tell another one at each look. What still uses it gets it anew, as for maxOwners.
+func (s schemas) leave(ctx context.Context, former *metal3.SchemaReference, obj *metal3.HostFirmwareSettings) error {
+	_, err := retryRaces(func() (*metal3.FirmwareSchema, error) {
+		schema, err := s.objects.Get(ctx, former.Namespace, former.Name)
+		if err != nil || !metal3.IsOwnedBy(schema, obj) {
+			return schema, err
+		}
+		schema = schema.DeepCopy()
+		schema.OwnerReferences = slices.DeleteFunc(schema.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == obj.UID })
+		if len(schema.OwnerReferences) == 0 {
+			return schema, s.objects.Delete(ctx, former.Namespace, former.Name)
+		}
+		return s.objects.Update(ctx, schema)
+	})
+	return kinds.IgnoreNotFound(err)
 }

@@ -5,7 +5,6 @@ package firmware
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,6 +90,14 @@ func (o *objects[T]) UpdateStatus(_ context.Context, obj T) (T, error) {
 		return obj, err
 	}
 	return o.put(obj.DeepCopyObject().(T)), nil
+}
+
+func (o *objects[T]) Delete(_ context.Context, namespace, name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err := o.get(namespace, name)
+	delete(o.stored, namespace+"/"+name)
+	return err
 }
 
 // put is called with the lock.
@@ -522,31 +529,6 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// TestManyHostsShareASchema: the owners of a schema are bounded, and a schema that was deleted while
-// it is used is created again.
-func TestManyHostsShareASchema(t *testing.T) {
-	var names []string
-	for i := range maxOwners + 10 {
-		names = append(names, fmt.Sprintf("host-%d", i))
-	}
-	f := newFleet(names...)
-	for _, name := range names {
-		f.ensure(t, name)
-	}
-	if len(f.schemas.stored) != 1 {
-		t.Fatalf("%d schemas", len(f.schemas.stored))
-	}
-	for _, schema := range f.schemas.stored {
-		if len(schema.OwnerReferences) != maxOwners {
-			t.Errorf("%d owners", len(schema.OwnerReferences))
-		}
-	}
-	clear(f.schemas.stored)
-	if err := f.RefreshSettings(t.Context(), "n", names[0]); err != nil || len(f.schemas.stored) != 1 {
-		t.Errorf("%d schemas, %v", len(f.schemas.stored), err)
-	}
-}
-
 // TestRace: what a user writes meanwhile is not lost, and is what is judged.
 func TestRace(t *testing.T) {
 	f := newFleet("a")
@@ -568,24 +550,6 @@ func TestRace(t *testing.T) {
 	changed := meta.FindStatusCondition(settings.Status.Conditions, "ChangeDetected")
 	if changed.Status != metav1.ConditionTrue || changed.ObservedGeneration != 2 || settings.Status.Settings["Turbo"] != "off" {
 		t.Errorf("the settings are %+v", settings)
-	}
-}
-
-// TestSchemaCreatedByOthers: two hosts of a model create their schema at the same time. Ironic is not asked again for that.
-func TestSchemaCreatedByOthers(t *testing.T) {
-	f := newFleet("a", "b")
-	f.schemas.race = func() { f.ensure(t, "b") }
-	f.ensure(t, "a")
-	if len(f.schemas.stored) != 1 {
-		t.Errorf("there are %d schemas", len(f.schemas.stored))
-	}
-	if asked := f.ironic.asked; len(asked) != 2 || asked["node-a"] != 1 || asked["node-b"] != 1 {
-		t.Errorf("asked for %v", asked)
-	}
-	for name, schema := range f.schemas.stored {
-		if len(schema.OwnerReferences) != 2 {
-			t.Errorf("%s has the owners %v", name, schema.OwnerReferences)
-		}
 	}
 }
 

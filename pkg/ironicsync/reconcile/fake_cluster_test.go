@@ -147,6 +147,11 @@ func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	return m.put(obj.DeepCopyObject().(T), watch.Modified), nil
 }
 
+func (m *memoryObjects[T]) Delete(_ context.Context, namespace, name string) error {
+	m.delete(namespace, name)
+	return nil
+}
+
 func (m *memoryObjects[T]) put(obj T, event watch.EventType) T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
