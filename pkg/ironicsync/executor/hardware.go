@@ -58,6 +58,10 @@ func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) 
 			lifecycle.RegisterAgain(host)
 		}
 		host.Status.HardwareDetails = details
+		if node := host.Status.Ironic; node != nil {
+			// See lifecycle.WasInspected. Once inspections are enabled again, the inventory is read again.
+			node.InspectionFinishedAt, node.UnreadInventory = nil, ""
+		}
 	})
 	if err != nil {
 		return Outcome{}, err

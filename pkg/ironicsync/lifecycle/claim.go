@@ -206,7 +206,7 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 }
 
 // WasInspected reports whether the hardware of a host is what Ironic has found. It can also be given by annotations and
-// objects.
+// objects, which forgets the inspection.
 func WasInspected(host *metal3.BareMetalHost) bool {
 	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
 }

@@ -67,8 +67,11 @@ func IsSetBack(host *metal3.BareMetalHost, node *ironic.Node) bool {
 }
 
 // NeedsInventory reports whether the node has been inspected since its inventory was last read,
-// so that an observation has to read the inventory, too.
+// so that an observation has to read the inventory, too. What a user gives in place of inspections is not replaced.
 func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	if host.InspectionDisabled() && host.Status.HardwareDetails != nil {
+		return false
+	}
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
 		return false
 	}

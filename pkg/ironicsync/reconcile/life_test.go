@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
@@ -235,6 +237,37 @@ func TestGivenHardwareIsCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.after(10*time.Second, "that of the HardwareData", is("by hand"))
+	})
+}
+
+// TestGivenHardwareIsNotInspected: what a user has written in place of an inspection never passes for what one has found, also once
+// inspections are enabled again. Then the hardware is what the last one has found.
+func TestGivenHardwareIsNotInspected(t *testing.T) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.available(enrolled(0))
+		found := w.host().Status.HardwareDetails
+		if found == nil || !lifecycle.WasInspected(w.host()) {
+			t.Fatalf("the host was not inspected: %+v", w.host().Status)
+		}
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.InspectionMode = metal3.InspectionModeDisabled })
+		data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: w.host().Namespace, Name: w.host().Name}}
+		data.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: "forged"}
+		if err := w.hardware.Put(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+		w.after(10*time.Second, "taken over", func() bool { return w.host().Status.HardwareDetails.Hostname == "forged" })
+		time.Sleep(time.Hour)
+		if hw := w.host().Status.HardwareDetails; hw.Hostname != "forged" || lifecycle.WasInspected(w.host()) {
+			t.Errorf("an hour later, the hardware is %q", hw.Hostname)
+		}
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.InspectionMode = "" })
+		if lifecycle.WasInspected(w.host()) {
+			t.Error("what was written passes for what was found")
+		}
+		w.after(time.Minute, "what the inspection has found", func() bool { return lifecycle.WasInspected(w.host()) })
+		if diff := cmp.Diff(found, w.host().Status.HardwareDetails); diff != "" {
+			t.Errorf("the hardware (-found +now):\n%s", diff)
+		}
 	})
 }
 

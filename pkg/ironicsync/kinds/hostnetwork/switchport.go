@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // problem is why the interfaces of a host cannot be configured, for its user.
@@ -69,14 +70,15 @@ func switchportOf(spec *metal3.HostNetworkAttachmentSpec) map[string]any {
 var switchID = regexp.MustCompile(`^(([0-9a-f]{2}:){5}[0-9a-f]{2}|[0-9a-f]{16})$`)
 
 // linkOf returns the switch port of an interface as a port's local_link_connection: the one that the spec
-// names, or the one that the switch has announced by LLDP; nil if neither is known. A switch can announce any text as its ID: the
-// error is then a *problem.
+// names, or the one that the switch has announced by LLDP; nil if neither is known. Only an inspection knows the latter: what users write
+// in place of one could name any switch port, past a policy that refuses them in the spec. A switch can announce any text as its ID:
+// the error is then a *problem.
 func linkOf(host *metal3.BareMetalHost, nic *metal3.NetworkInterface, mac string) (map[string]any, error) {
 	if given := nic.SwitchPort; given != nil {
 		// Ironic has it in lower case.
 		return map[string]any{"switch_id": strings.ToLower(given.SwitchID), "port_id": given.PortID}, nil
 	}
-	if hardware := host.Status.HardwareDetails; hardware != nil {
+	if hardware := host.Status.HardwareDetails; hardware != nil && lifecycle.WasInspected(host) {
 		for _, found := range hardware.NIC {
 			if lldp := found.LLDP; strings.EqualFold(found.MAC, mac) && lldp != nil && lldp.SwitchID != "" && lldp.PortID != "" {
 				id := strings.ToLower(lldp.SwitchID)
@@ -112,6 +114,8 @@ func admitted(host *metal3.BareMetalHost, present *ironic.SwitchPort, wanted por
 		return wanted, nil
 	case host.Status.HardwareDetails == nil:
 		why = problem{metal3.InspectionIncompleteReason, fmt.Sprintf("The switch port of interface %s is not known before the host was inspected: wait for that, or give its switchPort", present.Address)}
+	case !lifecycle.WasInspected(host):
+		why.message = fmt.Sprintf("The switch port of interface %s is not known: the hardware of the host was given, and not inspected, so give its switchPort", present.Address)
 	default:
 		why.message = fmt.Sprintf("The switch port of interface %s is not known: no switch announces it, so give its switchPort", present.Address)
 	}
