@@ -103,19 +103,19 @@ func (g *restoreGuard) check(ctx context.Context) error {
 // compare returns that etcd was restored; an empty string if it was not, or if somebody has let
 // the server go on since.
 func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
-	inEtcd, err := g.count.Get(ctx)
-	if err != nil {
-		return "", err
-	}
-	inLease := int64(0)
-	err = g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
+	var inEtcd, inLease int64
+	err = g.updateLease(ctx, func(lease *coordinationv1.Lease) (changed bool, err error) {
+		// After the Lease, each time: what another process counts meanwhile, such as a former leader that ends its term, is in etcd first.
+		if inEtcd, err = g.count.Get(ctx); err != nil {
+			return false, err
+		}
 		inLease = countOf(lease)
 		if reason = g.judge(lease, inEtcd); reason == "" || reason == lease.Annotations[restoredAnnotation] {
-			return false
+			return false, nil
 		}
 		lease.Annotations[countAnnotation] = strconv.FormatInt(max(inLease, inEtcd), 10)
 		lease.Annotations[restoredAnnotation] = reason
-		return true
+		return true, nil
 	})
 	if reason != "" {
 		g.counted.Store(0)
@@ -133,9 +133,9 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 		return "", err
 	}
 	g.counted.Store(inEtcd + 1)
-	return "", g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
-		lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd+1, 10)
-		return true
+	return "", g.updateLease(ctx, func(lease *coordinationv1.Lease) (changed bool, err error) {
+		lease.Annotations[countAnnotation] = strconv.FormatInt(max(inEtcd+1, countOf(lease)), 10)
+		return true, nil
 	})
 }
 
@@ -165,10 +165,6 @@ func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason 
 // SeemsRestored reports whether the first leader will find that etcd was restored. It changes nothing.
 func (m *Manager) SeemsRestored(ctx context.Context) (bool, error) {
 	g := m.newRestoreGuard()
-	inEtcd, err := g.count.Get(ctx)
-	if err != nil {
-		return false, err
-	}
 	lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lease, err = &coordinationv1.Lease{}, nil
@@ -176,11 +172,15 @@ func (m *Manager) SeemsRestored(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	inEtcd, err := g.count.Get(ctx) // after the Lease, as in compare
+	if err != nil {
+		return false, err
+	}
 	return g.judge(lease, inEtcd) != "", nil
 }
 
 // updateLease changes the Lease, which the elector writes every second. Without election, nobody else creates it.
-func (g *restoreGuard) updateLease(ctx context.Context, change func(*coordinationv1.Lease) (changed bool)) error {
+func (g *restoreGuard) updateLease(ctx context.Context, change func(*coordinationv1.Lease) (changed bool, err error)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -194,8 +194,8 @@ func (g *restoreGuard) updateLease(ctx context.Context, change func(*coordinatio
 		if lease.Annotations == nil {
 			lease.Annotations = map[string]string{}
 		}
-		if !change(lease) {
-			return nil
+		if changed, err := change(lease); err != nil || !changed {
+			return err
 		}
 		_, err = g.leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err

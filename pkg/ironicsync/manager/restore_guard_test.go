@@ -30,9 +30,19 @@ type fakeCount struct {
 	mu    sync.Mutex
 	count int64
 	err   error
+	// before and after are called once, around the next Get.
+	before, after func()
 }
 
 func (c *fakeCount) Get(context.Context) (int64, error) {
+	before, after := c.before, c.after
+	c.before, c.after = nil, nil
+	if before != nil {
+		before()
+	}
+	if after != nil {
+		defer after()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count, c.err
@@ -159,6 +169,36 @@ func TestRestoreGuardOfNewInstallation(t *testing.T) {
 	guard := newGuard(&fakeCount{count: firstCount})
 	if err := guard.check(t.Context()); err != nil || guard.restored() != "" {
 		t.Errorf("held because of %q (%v)", guard.restored(), err)
+	}
+}
+
+// TestTwoCount: a former leader that ends its term counts while its successor begins. Neither takes that for a restore.
+func TestTwoCount(t *testing.T) {
+	for name, meanwhile := range map[string]func(*fakeCount, func()){
+		"before etcd is read": func(c *fakeCount, counts func()) { c.before = counts },
+		"after etcd was read": func(c *fakeCount, counts func()) { c.after = counts },
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := &fakeCount{}
+			former := newGuard(count)
+			for range 3 {
+				if err := former.check(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := former.successor()
+			meanwhile(count, func() {
+				if err := former.check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			_ = next.check(t.Context()) // another one has counted meanwhile
+			for _, guard := range []*restoreGuard{next, former} {
+				if err := guard.check(t.Context()); err != nil || guard.restored() != "" {
+					t.Errorf("%v, restored: %q", err, guard.restored())
+				}
+			}
+		})
 	}
 }
 
