@@ -18,8 +18,10 @@ type heldLease struct {
 	duration time.Duration
 	clock    clock.PassiveClock
 
-	mu   sync.Mutex
-	held bool
+	mu sync.Mutex
+	// holder is who had the Lease when it was last read or written.
+	holder string
+	held   bool
 	// asked is when the renewal was asked for that has succeeded last.
 	asked time.Time
 }
@@ -28,13 +30,29 @@ func newHeldLease(lock resourcelock.Interface, duration time.Duration, clock clo
 	return &heldLease{Interface: lock, duration: duration, clock: clock}
 }
 
+// Get implements resourcelock.Interface.
+func (l *heldLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.holder = record.HolderIdentity
+		l.held = l.held && l.holder == l.Identity()
+	}
+	return record, raw, err
+}
+
 // Create implements resourcelock.Interface.
 func (l *heldLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.note(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update implements resourcelock.Interface.
+// Update implements resourcelock.Interface. It gives up only what is this process's own: the elector releases a Lease that it has failed
+// to renew by what it knew before, and would take it away from its successor.
 func (l *heldLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity != l.Identity() && !l.isOwn() {
+		return nil
+	}
 	return l.note(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
@@ -44,9 +62,17 @@ func (l *heldLease) note(record resourcelock.LeaderElectionRecord, write func() 
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.held, l.asked = record.HolderIdentity == l.Identity(), asked
+		l.holder = record.HolderIdentity
+		l.held, l.asked = l.holder == l.Identity(), asked
 	}
 	return err
+}
+
+// isOwn reports whether the Lease was this process's own when it was last read or written.
+func (l *heldLease) isOwn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder == l.Identity()
 }
 
 // isHeld reports whether the Lease cannot have run out, neither by wall time, which passes while the

@@ -18,11 +18,21 @@ type fakeLock struct {
 	resourcelock.Interface
 	takes time.Duration
 	err   error
+	// holder has the Lease, and writes is how often it was written.
+	holder string
+	writes int
 }
 
 func (*fakeLock) Identity() string { return "this replica" }
-func (l *fakeLock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+func (l *fakeLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.err
+}
+func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
 	time.Sleep(l.takes)
+	if l.err == nil {
+		l.holder = record.HolderIdentity
+		l.writes++
+	}
 	return l.err
 }
 func (l *fakeLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
@@ -72,4 +82,23 @@ func TestHeldLease(t *testing.T) {
 		write(lease.Update, "")
 		expect("released", false)
 	})
+}
+
+// TestLeaseOfSuccessor: a replica that has lost the Lease does not act, and does not release it, because another one has it now.
+func TestLeaseOfSuccessor(t *testing.T) {
+	lock := &fakeLock{}
+	lease := newHeldLease(lock, 10*time.Second, clock.RealClock{})
+	if err := lease.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "this replica"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lease.Get(t.Context()); err != nil || !lease.isHeld() {
+		t.Errorf("%v, held: %t", err, lease.isHeld())
+	}
+	lock.holder = "another replica"
+	if _, _, err := lease.Get(t.Context()); err != nil || lease.isHeld() {
+		t.Errorf("%v, held: %t although another one has it", err, lease.isHeld())
+	}
+	if err := lease.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || lock.writes != 1 {
+		t.Errorf("%v, the Lease of another one was released", err)
+	}
 }
