@@ -93,6 +93,13 @@ func FailedPowerAction(lastError string) (target PowerTarget, softOff, failed bo
 	return PowerTarget(text), strings.Contains(lastError, string(TargetSoftPowerOff)), true
 }
 
+// FailedReboot reports whether last_error is about a reboot, soft or hard, that has failed. The machine is on then, as it was and as it
+// should be. Only the text tells that, in all releases; not ended as of 39.0.
+func FailedReboot(lastError string) bool {
+	_, _, failed := FailedPowerAction(lastError)
+	return failed && (strings.Contains(lastError, "' by '"+string(TargetReboot)+"'") || strings.Contains(lastError, "' by '"+string(TargetSoftReboot)+"'"))
+}
+
 // ServiceFailure returns what Ironic says of why a service has failed; empty if it says nothing. A step that
 // notices itself that it has failed leaves its words in maintenance_reason only in 29.0, where
 // last_error is about the attempt to end a service that has failed already. Not ended as of 39.0.

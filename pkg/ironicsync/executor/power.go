@@ -52,10 +52,9 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	if target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
 		return nil
 	}
-	// The host is never off, so nothing else would tell that it was rebooted.
+	// The host is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended.
 	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
 		lifecycle.Rebooted(h, task.Host.Annotations)
-		lifecycle.PowerAnswered(h)
 	})
 	return err
 }

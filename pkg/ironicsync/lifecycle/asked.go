@@ -157,7 +157,8 @@ func forgetting(s Situation, step Step) Step {
 	if asked := record.Asked; asked != nil && (s.AskedKnownFor >= metal3.AskedLimit || idle && s.AskedInVain && asked.Times <= 1) {
 		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(asked.Target)}
 	}
-	if power := record.AskedPower; power != nil && (s.AskedPowerKnownFor >= metal3.AskedLimit || idle && s.PowerAnswered && power.Times <= 1) {
+	if power := record.AskedPower; power != nil && (s.AskedPowerKnownFor >= metal3.AskedLimit || idle && s.PowerAnswered && power.Times <= 1) &&
+		!(isReboot(power) && s.node != nil && isSwitching(s.node)) { // whether a reboot has failed is known when it has ended
 		return Step{Do: ForgetLost, Power: ironic.PowerTarget(power.Target)}
 	}
 	if left := s.untilLost(); step.Do == Wait && left > 0 && (step.After == 0 || left < step.After) {

@@ -49,28 +49,33 @@ func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTa
 	return true
 }
 
-// PowerAnswered records that the request of a step, which nothing else tells of, was accepted.
-func PowerAnswered(host *metal3.BareMetalHost) {
-	if asked := host.Status.Record.AskedPower; asked != nil && asked.Times <= 1 {
-		host.Status.Record.AskedPower = nil
-	}
-}
-
 // IsPowerAsked reports whether it is recorded that the request of a step was to be sent.
 func IsPowerAsked(host *metal3.BareMetalHost, step Step) bool {
 	asked := host.Status.Record.AskedPower
 	return asked != nil && asked.Target == string(step.Power)
 }
 
+// isReboot reports whether what was asked for is a reboot, which leaves the machine on.
+func isReboot(asked *metal3.AskedPower) bool {
+	return asked.Target == string(ironic.TargetReboot) || asked.Target == string(ironic.TargetSoftReboot)
+}
+
+// isSwitching reports whether Ironic is at work on the power of a node, or is about to: it locks the node before it answers the request.
+func isSwitching(node *Node) bool { return node.TargetPowerState != "" || node.Reservation != "" }
+
 // observeAskedPower notes what has become of a request: once the machine is off, the only one was carried out. If it
-// was sent several times, the others may still be.
+// was sent several times, the others may still be. A reboot that has failed is due again.
 func observeAskedPower(status *metal3.BareMetalHostStatus) {
 	asked, node := status.Record.AskedPower, NodeOf(status)
 	if asked == nil {
 		return
 	}
 	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
-	if asked.NodeUUID != node.UUID || carriedOut {
+	failed := isReboot(asked) && !isSwitching(node) && ironic.FailedReboot(node.LastError)
+	if failed {
+		status.Record.Rebooted = nil
+	}
+	if asked.NodeUUID != node.UUID || carriedOut || failed {
 		status.Record.AskedPower = nil
 	}
 }

@@ -292,7 +292,7 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 		return failedNodeError(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch {
-	case powerActionFailed(node) && !isPoweredAsWanted(host, node):
+	case powerActionFailed(node) && !isPoweredAsWanted(host, node), isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(node.LastError):
 		return newError(metal3.PowerManagementError, node.LastError)
 	case node.TargetPowerState != "" && ErrorType(status) == metal3.PowerManagementError:
 		return countedError(metal3.PowerManagementError, status.Record.Error.Message)
@@ -349,6 +349,12 @@ func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 func powerActionFailed(node *Node) bool {
 	target, _, failed := ironic.FailedPowerAction(node.LastError)
 	return failed && node.TargetPowerState == "" && string(node.PowerState) != strings.TrimPrefix(string(target), "soft ")
+}
+
+// isDueReboot reports whether a machine that is never switched off has yet to be rebooted because of annotations, according to a status.
+func isDueReboot(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus) bool {
+	reboot := rebootRequestOf(&metal3.BareMetalHost{ObjectMeta: host.ObjectMeta, Spec: host.Spec, Status: *status})
+	return host.Spec.DisablePowerOff && (reboot.once || reboot.due)
 }
 
 // isPoweredAsWanted reports whether the power state is the one that the spec and the annotations

@@ -15,7 +15,7 @@ import (
 
 // rebootRequest combines the reboot annotations of a host.
 type rebootRequest struct {
-	// once is set by the annotation without a key, which is removed when the host has been off.
+	// once is set by the annotation without a key, which is removed when the host has been off, or has been rebooted.
 	once bool
 	// stayOff is set by annotations with a key: the host stays off until their owner removes
 	// them. A host that is never switched off is rebooted once for each of them, and due is set if it was not for one of them.
@@ -36,33 +36,30 @@ func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 		if !deployed && !args.Force {
 			continue
 		}
+		done, isDone := host.Status.Record.Rebooted[key]
+		isDone = isDone && done == value
 		if key == metal3.RebootAnnotation {
-			reboot.once = true
+			reboot.once = !(host.Spec.DisablePowerOff && isDone)
 		} else {
 			reboot.stayOff = true
-			done, isDone := host.Status.Record.Rebooted[key]
-			reboot.due = reboot.due || !isDone || done != value
+			reboot.due = reboot.due || !isDone
 		}
 		reboot.hard = reboot.hard || args.Mode == metal3.PowerModeHard
 	}
 	return reboot
 }
 
-// Rebooted records that the machine of a host that is never switched off was rebooted because of the reboot annotations in asked, and
-// removes the one without a key unless it asks for something else by now.
+// Rebooted records that the machine of a host that is never switched off is being rebooted because of the reboot annotations in asked.
+// (If that fails, observeAskedPower forgets it.)
 func Rebooted(host *metal3.BareMetalHost, asked map[string]string) {
 	for key, value := range asked {
-		switch {
-		case key == metal3.RebootAnnotation:
-			if host.Annotations[key] == value {
-				delete(host.Annotations, key)
-			}
-		case metal3.IsRebootAnnotation(key):
-			if host.Status.Record.Rebooted == nil {
-				host.Status.Record.Rebooted = map[string]string{}
-			}
-			host.Status.Record.Rebooted[key] = value
+		if !metal3.IsRebootAnnotation(key) {
+			continue
 		}
+		if host.Status.Record.Rebooted == nil {
+			host.Status.Record.Rebooted = map[string]string{}
+		}
+		host.Status.Record.Rebooted[key] = value
 	}
 }
 
@@ -194,10 +191,12 @@ func nextOfPower(s Situation) Step {
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && (reboot.once || reboot.due) && reboot.hard:
+		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(node.LastError)):
 			return switchTo(ironic.TargetReboot)
 		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
+		case on && hasAnnotation(host, metal3.RebootAnnotation) && !reboot.once && host.Status.Record.AskedPower == nil:
+			return Step{Do: ClearRebootRequest}
 		}
 		return Step{Do: Wait}
 	}

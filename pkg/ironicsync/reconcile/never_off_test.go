@@ -3,6 +3,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,4 +48,30 @@ func TestNeverOffIsRebootedOncePerKey(t *testing.T) {
 			t.Errorf("still recorded: %v", done)
 		}
 	})
+}
+
+// TestFailedRebootOfNeverOff: Ironic accepts a reboot that the BMC then refuses. It is told, and followed by a hard one, once.
+func TestFailedRebootOfNeverOff(t *testing.T) {
+	for name, key := range map[string]string{"once": metal3.RebootAnnotation, "for a key": metal3.RebootAnnotationPrefix + "fence"} {
+		t.Run(name, func(t *testing.T) {
+			inSimulation(t, ironicsim.Options{Delays: ironicsim.Delays{Power: 3 * time.Second}}, func(t *testing.T, w *world) {
+				w.provisionedHost()
+				w.update(func(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true })
+				time.Sleep(time.Minute)
+				w.failNext("power")
+				w.update(func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, key, "") })
+				w.after(time.Minute, "the failure is told", func() bool {
+					return w.host().Status.ErrorType == metal3.PowerManagementError && strings.Contains(w.host().Status.ErrorMessage, failure)
+				})
+				w.after(5*time.Minute, "rebooted by force", func() bool { return w.sim.Count("rebooting") == 1 && w.host().Status.ErrorType == "" })
+				time.Sleep(10 * time.Minute)
+				if soft, hard := w.sim.Count("soft rebooting"), w.sim.Count("rebooting"); soft != 1 || hard != 1 {
+					t.Errorf("%d soft reboots, %d hard ones", soft, hard)
+				}
+				if _, has := w.host().Annotations[metal3.RebootAnnotation]; has {
+					t.Error("the annotation that asks for one reboot is still there")
+				}
+			})
+		})
+	}
 }
