@@ -86,7 +86,7 @@ func readHeading(line string, comma byte) ([]*Field, error) {
 		return nil, err
 	}
 	heading := make([]*Field, len(names))
-	seen := map[*Field]string{}
+	seen := map[string]string{}
 	var unknown []string
 	for i, name := range names {
 		if name == "" {
@@ -97,10 +97,10 @@ func readHeading(line string, comma byte) ([]*Field, error) {
 			unknown = append(unknown, strconv.Itoa(i+1))
 			continue
 		}
-		if other, found := seen[field]; found {
+		if other, found := seen[field.Name]; found {
 			return nil, fmt.Errorf("%q is there twice: %q means the same", name, other)
 		}
-		seen[field] = name
+		seen[field.Name] = name
 		heading[i] = field
 	}
 	switch len(unknown) {

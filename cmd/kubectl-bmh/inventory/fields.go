@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // Entry is a machine of an inventory.
@@ -167,8 +168,7 @@ func setLabels(e *Entry, value string) error {
 var aliases = map[string]string{
 	"host": "name", "hostname": "name", "node": "name", "nodename": "name", "server": "name", "servername": "name", "machine": "name",
 	"bmc": "address", "bmcaddress": "address", "bmcip": "address", "bmcipaddress": "address", "bmcurl": "address", "bmchost": "address",
-	"ipmi": "address", "ipmiip": "address", "ipmiaddress": "address", "ipmihost": "address", "redfishaddress": "address", "redfishurl": "address",
-	"idrac": "address", "idracip": "address", "ilo": "address", "iloip": "address",
+	"ipmi": "address", "ipmiip": "address", "ipmiaddress": "address", "ipmihost": "address",
 	"user": "username", "login": "username", "bmcuser": "username", "bmcusername": "username", "ipmiuser": "username", "ipmiusername": "username",
 	"pass": "password", "passwd": "password", "bmcpass": "password", "bmcpassword": "password", "ipmipass": "password", "ipmipassword": "password",
 	"mac": "bootmacaddress", "macaddress": "bootmacaddress", "macaddr": "bootmacaddress", "bootmac": "bootmacaddress",
@@ -177,9 +177,28 @@ var aliases = map[string]string{
 	"disk": "rootdevice",
 }
 
+// redfishAliases are other names of the address that name what most BMCs are reached by today, and not IPMI.
+var redfishAliases = []string{"redfishaddress", "redfishurl", "idrac", "idracip", "ilo", "iloip"}
+
+// redfishAddress is the address in a column with one of redfishAliases. A host or an IP address alone is one of IPMI elsewhere; here, it would
+// have Ironic talk to the BMC by a protocol of which the inventory says nothing.
+var redfishAddress = Field{Name: "address", set: func(e *Entry, value string) error {
+	if access, err := bmc.Parse(value, false); err == nil && access.Driver == "ipmi" && !strings.Contains(value, "://") {
+		return errNoScheme
+	}
+	e.Spec.BMC.Address = value
+	return nil
+}}
+
+// errNoScheme does not repeat the value, as errNoBool does not.
+var errNoScheme = errors.New("has no scheme, and would be an address of IPMI: write redfish://, redfish-virtualmedia://, idrac-virtualmedia:// or another one before it, or ipmi:// if that is meant")
+
 // fieldByName returns a field. Case and all but letters and digits do not matter.
 func fieldByName(name string) (*Field, error) {
 	plain := normal(name)
+	if slices.Contains(redfishAliases, plain) {
+		return &redfishAddress, nil
+	}
 	if other, ok := aliases[plain]; ok {
 		plain = other
 	}

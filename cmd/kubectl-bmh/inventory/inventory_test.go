@@ -63,6 +63,10 @@ func TestBadLines(t *testing.T) {
 			"name,address,username,password,mac\nW 0,ipmi://192.0.2.1,a,p,\nw-1,ilo4://192.0.2.2,a,p,\nw-2,ipmi://192.0.2.3,a,p,nonsense\n",
 			nil, []string{"line 2: W 0: ", "line 3: w-1: spec.bmc.address", "line 4: w-2: bootMACAddress: is not a MAC"},
 		},
+		"a column that is of Redfish": {
+			"name,iDRAC IP,username,password\nw-0,192.0.2.1,a,p\nw-1,192.0.2.2:443,a,p\nw-2,idrac-virtualmedia://192.0.2.3,a,p\nw-3,ipmi://192.0.2.4,a,p\nw-4,redfish:192.0.2.5,a,p\nw-5,idrac-virtualmedia:192.0.2.256,a,p\n",
+			[]string{"w-2", "w-3", "w-4"}, []string{"line 2: w-0: address: has no scheme", "line 3: w-1: address: has no scheme", "line 7: w-5: spec.bmc.address"},
+		},
 		"values of other types": {
 			"name,address,username,password,online,labels\nw-0,ipmi://192.0.2.1,a,p,perhaps,\nw-1,ipmi://192.0.2.2,a,p,,rack\n",
 			nil, []string{"line 2: w-0: online: must be true or false", "line 3: w-1: labels: must be pairs"},
@@ -90,6 +94,24 @@ func TestBadLines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSchemesOfColumns: a column whose name is of Redfish makes no host with IPMI of an IP address. Other columns do.
+func TestSchemesOfColumns(t *testing.T) {
+	for column, refused := range map[string]bool{
+		"Redfish Address": true, "redfish_url": true, "iDRAC": true, "iDRAC IP": true, "iLO": true, "ilo_ip": true,
+		"address": false, "BMC IP": false, "IPMI address": false,
+	} {
+		for _, text := range []string{
+			"name," + column + ",username,password\nw-0,192.0.2.1,a,p\n",
+			"- {name: w-0, " + column + ": 192.0.2.1, username: a, password: p}\n",
+		} {
+			names, mistakes, _ := read(t, text)
+			if got := len(names) == 0; got != refused || refused && !strings.Contains(mistakes[0], "would be an address of IPMI: write redfish://") {
+				t.Errorf("%q: hosts %q, mistakes %q", text, names, mistakes)
+			}
+		}
 	}
 }
 

@@ -56,16 +56,16 @@ func readMachine(node *yaml.Node) (Entry, error) {
 		return entry, errors.New("must have keys such as name and address")
 	}
 	var errs []error
-	seen := map[*Field]bool{}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		field, err := fieldByName(node.Content[i].Value)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case seen[field]:
+		case seen[field.Name]:
 			errs = append(errs, fmt.Errorf("%s is there twice", field.Name))
 		default:
-			seen[field] = true
+			seen[field.Name] = true
 			errs = append(errs, setNode(&entry, field, resolved(node.Content[i+1])))
 		}
 	}

@@ -70,6 +70,7 @@ func TestRefused(t *testing.T) {
 		"server,192.0.2.1,user,S3cret,00:00:5e:00:53:01\n": "line 1: the names of columns 2, 4 and 5 are those of no fields",
 		"name,adress\nw-0,x\n":                             "line 1: this is no heading",
 		"name,address,bmc\n":                               `line 1: "bmc" is there twice: "address" means the same`,
+		"name,address,iDRAC IP\n":                          `line 1: "iDRAC IP" is there twice: "address" means the same`,
 		"- name: [":                                        "line 1: this is not valid YAML",
 		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n":  "it looks like a template",
 		"hosts:\n\t- name: x\n":                            "line 2: this is not valid YAML (a tab",
