@@ -65,6 +65,21 @@ func Check(address string) error {
 	return nil
 }
 
+// Warning returns what somebody should know of an address that Check accepts; nothing if that is as usual. Nearly all BMCs have their Systems
+// below /redfish/v1/Systems, but the specification has left that to them for long.
+func Warning(address string) string {
+	access, err := Parse(address, false)
+	if err != nil || !access.redfish() || Check(address) != nil {
+		return ""
+	}
+	system := cleanSystem(access.endpoint.path)
+	parts := strings.Split(strings.ToLower(strings.Trim(system, "/")), "/")
+	if system == "" || len(parts) > 3 && parts[0] == "redfish" && parts[1] == "v1" {
+		return ""
+	}
+	return fmt.Sprintf("the path %s is hardly that of a Redfish system: most BMCs have that at a path such as /redfish/v1/Systems/%s", excerpt(system), excerpt(path.Base(system)))
+}
+
 // checkName refuses the names that Ironic's driver ipmi does not take since 33.0. Others permit the underscore that DNS servers do.
 func (a Access) checkName() error {
 	label, _, _ := strings.Cut(a.endpoint.host, ".")

@@ -114,6 +114,31 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// TestWarning: what BMCs may have, and nearly none has, is accepted with a warning.
+func TestWarning(t *testing.T) {
+	for address, want := range map[string]string{
+		"idrac-virtualmedia://192.0.2.1/System.Embedded.1/":              "/redfish/v1/Systems/System.Embedded.1",
+		"redfish+http://192.0.2.1:8000/Systems/1":                        "/redfish/v1/Systems/1",
+		"redfish://192.0.2.1/proxy/redfish/v1/Systems/1":                 "/redfish/v1/Systems/1",
+		"redfish://192.0.2.1/redfish/Systems/1":                          "/redfish/v1/Systems/1",
+		"redfish://192.0.2.1/redfish/v1/System.Embedded.1":               "/redfish/v1/Systems/System.Embedded.1",
+		"redfish://192.0.2.1/redfish/v1/Systems/1/":                      "",
+		"redfish://192.0.2.1/Redfish/v1/systems/1":                       "",
+		"redfish://192.0.2.1/redfish/v1/Nodes/1":                         "",
+		"redfish-virtualmedia://[2001:db8::1]:8443/redfish/v1/Systems/1": "",
+		"redfish://192.0.2.1/redfish/v1/":                                "",
+		"redfish://192.0.2.1/":                                           "",
+		"redfish://192.0.2.1":                                            "",
+		"ipmi://192.0.2.1/ignored":                                       "",
+		"nonsense://192.0.2.1/1":                                         "",
+		"redfish://192.0.2.1/redfish":                                    "", // refused
+	} {
+		if got := Warning(address); (got == "") != (want == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}
+
 // TestRefused has what is wrong with addresses, and whether hosts that have them already can go on with them.
 func TestRefused(t *testing.T) {
 	const (

@@ -5,6 +5,7 @@ package failure
 import (
 	"regexp"
 	"slices"
+	"strings"
 )
 
 var (
@@ -122,6 +123,19 @@ func (m Meaning) RefusesCommand() bool { return m.Kind == ipmiBootTimeout || m.K
 
 // noSystem is what sushy says of a System that is not there. Other resources of the BMC may be missing, too.
 var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/systems/[^/\s]+/? not found`)
+
+// missing is what sushy says of any resource that is not there, where Ironic has that from sushy itself: a BMC may say the like of an image.
+var missing = regexp.MustCompile(`\. error: resource https?://[^/\s]+(/\S+) not found`)
+
+// isNoSystem reports whether an error, in lower case, is that the System of the host is not there. What a BMC itself lists is below /redfish/v1,
+// so that a path elsewhere comes from the address.
+func isNoSystem(text string) bool {
+	if noSystem.MatchString(text) {
+		return true
+	}
+	match := missing.FindStringSubmatch(text)
+	return match != nil && !strings.HasPrefix(match[1]+"/", "/redfish/v1/") && hasAny(text, bmcPhrases)
+}
 
 // bmcAnswerRules are of what only a BMC answers, or only Ironic says of one.
 var bmcAnswerRules = []rule{

@@ -39,7 +39,7 @@ func (m Meaning) Help(a About) string {
 // Of returns what the text of an error means, and whether that is known.
 func Of(text string) (m Meaning, known bool) {
 	text = strings.ToLower(text)
-	if noSystem.MatchString(text) {
+	if isNoSystem(text) {
 		return bmcNoSystem, true
 	}
 	for _, group := range groups {

@@ -131,6 +131,9 @@ func Warnings(host *v1alpha1.BareMetalHost) []string {
 	if mac := host.Spec.BootMACAddress; mac != "" && host.Spec.BootMAC() == "" {
 		warnings = append(warnings, fmt.Sprintf("spec.bootMACAddress: %s is ignored, because no network interface can have it", mac))
 	}
+	if text := bmc.Warning(host.Spec.BMC.Address); text != "" {
+		warnings = append(warnings, "spec.bmc.address: "+text)
+	}
 	return warnings
 }
 

@@ -105,4 +105,9 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("MAC address %s: %q", mac, warnings)
 		}
 	}
+	for address, want := range map[string]int{"": 0, "redfish://192.0.2.1/redfish/v1/Systems/1": 0, "idrac-virtualmedia://192.0.2.1/System.Embedded.1/": 1} {
+		if warnings := Warnings(newHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = address })); len(warnings) != want {
+			t.Errorf("address %s: %q", address, warnings)
+		}
+	}
 }
