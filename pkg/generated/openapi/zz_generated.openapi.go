@@ -3811,7 +3811,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostError(ref common.ReferenceCallback) com
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What Ironic's words say of the cause, if that matters for when to try again.\n\nPossible enum values:\n - `\"BMCNoAccess\"` means that the BMC is there, but that Ironic and it have no TLS or no System in common, or that Ironic does not take its address.\n - `\"BMCRefuses\"` means that the BMC answered, and refused its user.\n - `\"BMCSilent\"` means that the BMC may not have answered.\n - `\"BMCSilentOrRefuses\"` means that the BMC has not answered or has refused its user, and that Ironic does not say which.\n - `\"Interrupted\"` means that the conductor ended while it worked on the node.",
+							Description: "What Ironic's words say of the cause, if that matters for when to try again.\n\nPossible enum values:\n - `\"BMCNoAccess\"` means that the BMC is there, but that Ironic and it have no TLS in common, or that Ironic does not take its address or its clock.\n - `\"BMCRefuses\"` means that the BMC answered, and refused its user.\n - `\"BMCSilent\"` means that the BMC may not have answered.\n - `\"BMCSilentOrRefuses\"` means that the BMC has not answered or has refused its user, and that Ironic does not say which.\n - `\"Interrupted\"` means that the conductor ended while it worked on the node.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"BMCNoAccess", "BMCRefuses", "BMCSilent", "BMCSilentOrRefuses", "Interrupted"},

@@ -43,7 +43,7 @@ var brokenTLSPhrases = []string{"eof occurred in violation of protocol", "unexpe
 var bmcPhrases = []string{
 	"redfish connection failed", "redfish exception occurred", "unable to connect to http://", "unable to connect to https://", "drac operation failed", "failed to get power state for node",
 	"failed to change power state", "failed to set node power state", "during sync_power_state", "setting power state to", "redfish set boot device failed",
-	"http get", "http post", "http patch", "virtual media mount failed",
+	"http get", "http post", "http patch", "virtual media mount failed", "bmc clock verify step failed",
 }
 
 // valuePhrases are what BMCs say of a property or its value, in the words of Redfish's own messages or in other ones. What else they say of a
@@ -100,6 +100,7 @@ const (
 	bmcFailedTLS      Kind = "BMCFailedTLS"
 	bmcNotOneSystem   Kind = "BMCNotOneSystem"
 	bmcAddressInvalid Kind = "BMCAddressInvalid"
+	bmcClock          Kind = "BMCClock"
 )
 
 // RefusesUser reports whether the BMC has answered, and has refused its user. Many BMCs lock an account after a few refusals, and keep it
@@ -114,7 +115,7 @@ func (m Meaning) MayRefuseUser() bool { return m.Kind == ipmiFailed }
 
 // IsNoAccess reports whether the BMC is there, but Ironic gets nowhere with it until somebody has changed one of the two, or the address.
 func (m Meaning) IsNoAccess() bool {
-	return slices.Contains([]Kind{bmcCertificate, bmcWithoutTLS, bmcOldTLS, bmcFailedTLS, bmcAddressInvalid}, m.Kind)
+	return slices.Contains([]Kind{bmcCertificate, bmcWithoutTLS, bmcOldTLS, bmcFailedTLS, bmcAddressInvalid, bmcClock}, m.Kind)
 }
 
 // RefusesCommand reports whether the BMC takes other commands, but not this one. (Before it sets a boot device, Ironic switches the machine or
@@ -233,6 +234,10 @@ var bmcConnectionRules = []rule{
 
 // bmcOutcomeRules are of what has failed, if it is not said why.
 var bmcOutcomeRules = []rule{
+	// Ironic checks it while it registers a machine, since 31.0, if it is told to. What keeps Ironic from that may also be the connection.
+	{Meaning{bmcClock, "Ironic accepts the clock of the BMC only if it is right to a second, and could not set it.",
+		"Correct the clock of the BMC at {address}, or the NTP server by which the BMC goes: while it goes by one, nobody else can set its clock. Or the administrator of Ironic can switch that check off: [redfish]enable_verify_bmc_clock."},
+		[]string{"bmc clock verify step failed"}},
 	{Meaning{"BMCIncomplete", "The Redfish of the BMC lacks something that Ironic needs.",
 		"Update the firmware of the BMC at {address}, or use another driver, such as ipmi://."},
 		[]string{"the attribute * is missing from the resource", "the action * is missing from the resource", "the redfish chassis was not found", "resource http:// * not found", "resource https:// * not found"}},

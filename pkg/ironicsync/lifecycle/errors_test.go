@@ -524,6 +524,7 @@ func TestCauses(t *testing.T) {
 		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLError('The handshake operation timed out')))":  metal3.BMCSilent,
 		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLEOFError(8, 'EOF occurred in violation')))":    metal3.BMCSilent,
 		"Failed to get power state for node n. Error: Invalid IPMI address \"a_b\" for node n. Must be a valid IP address or hostname.": metal3.BMCNoAccess,
+		"Failed to verify node n: BMC clock verify step failed: no":                                                                     metal3.BMCNoAccess,
 		inspect + "IPMI call failed: power off.":                                                                                        metal3.BMCSilentOrRefuses,
 		inspect + "IPMI call failed: raw 0x00 0x08 0x03 0x08.":                                                                          "",
 		inspect + "IPMI call failed: raw 0x00 0x08 0x05 0xe0 0x04 0x00 0x00 0x00.":                                                      "",

@@ -18,6 +18,7 @@ import (
 // minute at most where a BMC is silent.
 func TestBackoff(t *testing.T) {
 	const noTLS = "Failed to get power state for node n. Error: Redfish connection failed for node n: Unable to connect to https://bmc:8000. Error: (Caused by SSLError(SSLError(1, '[SSL] record layer failure (_ssl.c:1006)')))"
+	const clock = "Node n failed verify step verify_bmc_clock with unexpected error: Failed to verify node n: BMC clock verify step failed: "
 	for _, tt := range []struct {
 		kind     metal3.ErrorType
 		message  string
@@ -41,6 +42,9 @@ func TestBackoff(t *testing.T) {
 		{metal3.RegistrationError, noTLS, 1, time.Minute, 2 * time.Minute},
 		{metal3.RegistrationError, noTLS, 90, 8 * time.Minute, 16 * time.Minute},
 		{metal3.PowerManagementError, noTLS, 3, 4 * time.Minute, 8 * time.Minute},
+		{metal3.RegistrationError, clock + "HTTP PATCH https://bmc/redfish/v1/Managers/1 returned code 400.", 3, 4 * time.Minute, 8 * time.Minute},
+		{metal3.RegistrationError, clock + "HTTP PATCH https://bmc/redfish/v1/Managers/1 returned code 400.", 90, 8 * time.Minute, 16 * time.Minute},
+		{metal3.RegistrationError, clock + "Redfish connection failed for node n: Unable to connect to https://bmc. Error: timed out", 3, 16 * time.Second, 20 * time.Second},
 		{metal3.ProvisioningError, "The deploying state can't be resumed by conductor conductor-0. Moving to fail state.", 1, 2 * time.Second, 4 * time.Second},
 		{metal3.PreparationError, "Operation was aborted due to conductor take over", 3, 8 * time.Second, 16 * time.Second},
 		{metal3.RegistrationError, "The verifying state can't be resumed by conductor conductor-0. Moving to fail state.", 9, 16 * time.Second, 20 * time.Second},

@@ -266,8 +266,8 @@ const (
 	BMCRefuses ErrorCause = "BMCRefuses"
 	// BMCSilentOrRefuses means that the BMC has not answered or has refused its user, and that Ironic does not say which.
 	BMCSilentOrRefuses ErrorCause = "BMCSilentOrRefuses"
-	// BMCNoAccess means that the BMC is there, but that Ironic and it have no TLS or no System in common, or that Ironic does not take
-	// its address.
+	// BMCNoAccess means that the BMC is there, but that Ironic and it have no TLS in common, or that Ironic does not take its address or
+	// its clock.
 	BMCNoAccess ErrorCause = "BMCNoAccess"
 	// Interrupted means that the conductor ended while it worked on the node.
 	Interrupted ErrorCause = "Interrupted"
