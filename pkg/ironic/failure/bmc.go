@@ -79,6 +79,8 @@ var (
 	bmcUnreachable = Meaning{"BMCUnreachable", "The BMC does not answer.", unreachableHelp}
 	bmcCharacters  = Meaning{"BMCCharacters", "The user name or the password of the BMC has a character that cannot be sent to it.",
 		"Correct {secret}: quotes and dashes may have become typographic ones when it was pasted. If the password really has such a character, give the user another one at the BMC."}
+	bmcNoSession = Meaning{bmcWithoutSessions, "The BMC opens no session for Redfish.",
+		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."}
 	bmcNoSystem = Meaning{"BMCNoSystem", "The BMC answers, but has no System at the path in spec.bmc.address.",
 		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
 )
@@ -164,9 +166,7 @@ var bmcAnswerRules = []rule{
 	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."},
 		[]string{"invalid redfish address", "invalid ipmi address"}},
-	{Meaning{bmcWithoutSessions, "The BMC opens no session for Redfish.",
-		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."},
-		[]string{"no x-auth-token returned"}},
+	{bmcNoSession, []string{"no x-auth-token returned"}},
 	{Meaning{"NoVirtualMedia", "The BMC has no virtual drive that Ironic can use.",
 		"Check the license and the firmware of the BMC, and that nobody else uses its virtual media; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
 		[]string{"no suitable virtual media device", "no suitable virtual usb slot", "virtual media is detached"}},
@@ -196,6 +196,8 @@ var bmcConnectionRules = []rule{
 		[]string{"sessionlimitexceeded", "maximum number of user sessions", "number of simultaneous sessions exceeding"}},
 	{bmcCredentials, []string{"returned code 401", "http 401", "status code 401", "401 unauthorized", "invalid username or password"}},
 	{bmcNotPermitted, []string{"returned code 403", "http 403", "status code 403", "insufficient privilege", "insufficientprivilege"}},
+	// Some BMCs answer wrong credentials in this way. (Unless Ironic is told to use sessions only, it then tries them without one.)
+	{bmcNoSession, []string{"http post * /sessions returned code 400", "http post * /sessions/ returned code 400"}},
 	{Meaning{"BMCPrecondition", "The BMC refuses a change, because its ETag is missing, or taken for another version's.",
 		"The server tries again by itself. If it lasts, update the firmware of the BMC at {address}, or Ironic."},
 		[]string{"returned code 412", "returned code 428", "preconditionfailed", "preconditionrequired"}},

@@ -519,6 +519,7 @@ func TestCauses(t *testing.T) {
 	for message, want := range map[string]metal3.ErrorCause{
 		redfish + "Unable to connect to https://192.0.2.1. Error: timed out":                                                            metal3.BMCSilent,
 		redfish + "HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401":                                                   metal3.BMCRefuses,
+		redfish + "HTTP POST https://192.0.2.1/redfish/v1/SessionService/Sessions returned code 400":                                    metal3.BMCRefuses,
 		"Failed to get power state for node n. Error: IPMI call failed: power status.":                                                  metal3.BMCSilentOrRefuses,
 		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLError(1, '[SSL] record layer failure')))":      metal3.BMCNoAccess,
 		redfish + "Unable to connect to https://192.0.2.1. Error: (Caused by SSLError(SSLError('The handshake operation timed out')))":  metal3.BMCSilent,
