@@ -249,6 +249,10 @@ var bmcOutcomeRules = []rule{
 	{Meaning{"BootModeRefused", "The BMC has not set the boot mode, and does not say that it is the wrong one.",
 		"The end of the error has the words of the BMC. If it lasts, reset the BMC at {address}, or update its firmware. Only if the machine boots otherwise than spec.bootMode says, change that."},
 		[]string{"setting boot mode to"}},
+	// sushy asks the BMC first which it has.
+	{Meaning{"BootDeviceNotOffered", "The BMC does not offer the boot device that Ironic has asked for.",
+		"The error names that, and those that the BMC offers. If it is PXE, enable network boot in the firmware settings of the machine, or use virtual media, such as redfish-virtualmedia:// in spec.bmc.address. If it is CD or UEFI_HTTP, use an address that needs none of these, such as redfish://."},
+		[]string{"redfish set boot device failed * the parameter \"target\" value * is invalid. valid values are"}},
 	{Meaning{"BootDeviceNotSet", "The BMC has not set the boot device.",
 		"If it lasts, reset the BMC at {address} or update its firmware."},
 		[]string{"redfish set boot device failed"}},
