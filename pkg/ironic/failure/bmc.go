@@ -209,6 +209,10 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
 		"Check that {address} is the address and the port of the BMC, and that Redfish is enabled there. If it has none, use ipmi://."},
 		[]string{"/redfish/v1/ not found", "/redfish/v1 not found"}},
+	// Python's words for an answer that is no JSON, such as an HTML page. sushy does not say whose answer that was.
+	{Meaning{"BMCNotJSON", "What answers at the address of the BMC has answered otherwise than Redfish does.",
+		"Check that {address} is the address and the port of the BMC, that Redfish is enabled there, and that no proxy answers in its place. A BMC may also answer like this while it starts. The server tries again by itself."},
+		[]string{". error: expecting value: line", "verify step failed: expecting value: line"}},
 	{Meaning{bmcCertificate, "Ironic does not trust the certificate of the BMC.",
 		"Install one on the BMC at {address} that is trusted, or set spec.bmc.disableCertificateVerification."},
 		certificatePhrases},
