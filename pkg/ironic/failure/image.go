@@ -30,7 +30,7 @@ var checksumRules = []rule{
 var imagePhrases = []string{
 	"validation of image href", "failed to download image", "error downloading image", "download of image", "image download timeout",
 	"image tag", "the requested image", "the image registry", "image * is unacceptable", "not authorized for image",
-	"unable to write image to", "failed to pull container image",
+	"unable to write image to", "failed to pull container image", "when attempting to evaluate image reference",
 }
 
 const imageURL = "the URL that the error names: spec.image.url or spec.image.checksum, or, if it is that of a ramdisk, what the administrator of the server has set for it"
@@ -58,6 +58,13 @@ var imageRules = []rule{
 	{Meaning{"ImageRefused", "The server of the image refuses access to it.",
 		"Have the server permit access to " + imageURL + "."},
 		[]string{"http code 401", "http code 403", "status code 401", "status code 403", "401 client error", "403 client error", "requires authentication", "not authorized for image"}},
+	// Since 33.0, Ironic follows all redirects, and before, one at most.
+	{Meaning{"ImageRedirect", "The server of the image redirects Ironic to another URL.",
+		"Put the URL to which it redirects in the end, which `curl -IL` shows, in place of " + imageURL + ". Ironic follows redirects since 33.0."},
+		[]string{"received a url redirect", "http code 301", "http code 302", "http code 303", "http code 307", "http code 308"}},
+	{Meaning{"ImageHead", "The server of the image does not answer HEAD requests, and Ironic sends one first.",
+		"Have the server answer them as it does GET, or put the image on another server. Ironic has sent it to " + imageURL + "."},
+		[]string{"http code 405 * head request", "http code 501 * head request"}},
 	{Meaning{"ImageServerError", "The server of the image reports an error of its own.",
 		"Look at the log of the server of the image."},
 		[]string{"http code 500", "http code 502", "http code 503", "http code 504", "status code 500", "status code 502", "status code 503", "status code 504"}},
