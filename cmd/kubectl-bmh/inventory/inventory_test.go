@@ -157,6 +157,18 @@ hosts:
 	}
 }
 
+// TestForeignList: a list that some other program has written is not complained of key by key.
+func TestForeignList(t *testing.T) {
+	_, mistakes, _ := read(t, "- {name: w-0, site: a, rack: b, position: c, face: d, airflow: e, status: f}\n- {name: w-1, site: a, rack: b, adress: c}\n")
+	want := []string{
+		"line 1: w-0: 6 of its 7 keys are no fields, so that this is hardly a list for this command; kubectl bmh create --help lists the fields",
+		`line 2: w-1: "site": there is no such field`,
+	}
+	if len(mistakes) != 2 || mistakes[0] != want[0] || !strings.HasPrefix(mistakes[1], want[1]) || !strings.Contains(mistakes[1], `"adress"`) {
+		t.Errorf("mistakes are %q, want %q", mistakes, want)
+	}
+}
+
 func TestObjects(t *testing.T) {
 	entries, _, err := Read([]byte("name,namespace,address,passwordFile,image,imageChecksum,imageFormat,rootDevice\nw-0,other,ipmi://192.0.2.1,pw,http://images/x.raw,abc,raw,/dev/sda\nw-1,,ipmi://192.0.2.2,,,,,\n"), "metal3")
 	if err != nil {

@@ -49,19 +49,22 @@ func readOwnList(roots []*yaml.Node, _ string) (entries []Entry, mistakes []*Lin
 	return entries, mistakes, nil
 }
 
+// mostUnknown is of how many keys that are no fields each is named. With more, the list is not written for this command.
+const mostUnknown = 5
+
 func readMachine(node *yaml.Node) (Entry, error) {
 	entry := newEntry(node.Line)
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
 		return entry, errors.New("must have keys such as name and address")
 	}
-	var errs []error
+	var errs, unknown []error
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		field, err := fieldByName(node.Content[i].Value)
 		switch {
 		case err != nil:
-			errs = append(errs, err)
+			unknown = append(unknown, err)
 		case seen[field.Name]:
 			errs = append(errs, fmt.Errorf("%s is there twice", field.Name))
 		default:
@@ -69,7 +72,10 @@ func readMachine(node *yaml.Node) (Entry, error) {
 			errs = append(errs, setNode(&entry, field, resolved(node.Content[i+1])))
 		}
 	}
-	return entry, join(errs...)
+	if len(unknown) > mostUnknown {
+		unknown = []error{fmt.Errorf("%d of its %d keys are no fields, so that this is hardly a list for this command; kubectl bmh create --help lists the fields", len(unknown), len(node.Content)/2)}
+	}
+	return entry, join(append(unknown, errs...)...)
 }
 
 func setNode(entry *Entry, field *Field, value *yaml.Node) error {

@@ -82,6 +82,7 @@ var refusedDocuments = []refused[*yaml.Node]{
 	{isShownNode, "what Ironic shows of nodes, without the passwords of their BMCs", "make hosts of the nodes with kubectl bmh adopt"},
 	{isBifrost, "an inventory of Bifrost", "write its machines and their BMCs into a CSV file with name, address, username, password and bootMACAddress"},
 	{isInstackenv, "an instackenv.json of TripleO", "write its nodes into a CSV file with name, address, username, password and bootMACAddress"},
+	{isMAAS, "a list of MAAS's machines, without the passwords of their BMCs", "write the machines and their BMCs into a CSV file with name, address, username, password and bootMACAddress"},
 	{isPlaybook, "a playbook of Ansible", "give a list of machines"},
 	{isAnsible, "an inventory of Ansible", "write its machines and their BMCs into a CSV file"},
 }
@@ -127,6 +128,14 @@ func isBifrost(root *yaml.Node) bool {
 	}
 	first := resolved(root.Content[1])
 	return isMap(first) && child(first, "driver_info") != nil
+}
+
+// isMAAS reports whether a document is a machine as maas prints it (machine read), or a list of such machines (machines read).
+func isMAAS(root *yaml.Node) bool {
+	if isList(root) && len(root.Content) > 0 {
+		root = resolved(root.Content[0])
+	}
+	return has("system_id", "power_type")(root)
 }
 
 func isPlaybook(root *yaml.Node) bool {
