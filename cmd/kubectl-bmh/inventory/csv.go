@@ -15,20 +15,31 @@ import (
 func readCSV(data []byte) (entries []Entry, mistakes []*LineError, err error) {
 	var heading []*Field
 	var comma byte
+	comment, commentNumber := "", 0 // the last one above the heading
 	number := 0
 	for line := range strings.Lines(withLineFeeds(data)) {
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		trimmed := strings.TrimSpace(line)
-		if trimmed == "" || trimmed[0] == '#' || number == 1 && strings.HasPrefix(trimmed, "sep=") { // the last is Excel's
+		if trimmed == "" || number == 1 && strings.HasPrefix(trimmed, "sep=") { // the last is Excel's
+			continue
+		}
+		if trimmed[0] == '#' {
+			comment, commentNumber = trimmed[1:], number
 			continue
 		}
 		if heading == nil {
-			comma, _ = separator(line)
-			if heading, err = readHeading(line, comma); err != nil {
-				return nil, nil, fmt.Errorf("line %d: %w", number, err)
+			text, textNumber, isComment := line, number, isCommentedHeading(comment, line)
+			if isComment {
+				text, textNumber = comment, commentNumber
 			}
-			continue
+			comma, _ = separator(text)
+			if heading, err = readHeading(text, comma); err != nil {
+				return nil, nil, fmt.Errorf("line %d: %w", textNumber, err)
+			}
+			if !isComment {
+				continue
+			}
 		}
 		entry, isEmpty, err := readRecord(line, comma, heading, number)
 		switch {
@@ -42,6 +53,13 @@ func readCSV(data []byte) (entries []Entry, mistakes []*LineError, err error) {
 		return nil, nil, errors.New("the inventory is empty: it has a heading, and no machines below")
 	}
 	return entries, mistakes, nil
+}
+
+// isCommentedHeading reports whether a comment is the heading, as in what tabdump of xCAT prints. It is not if the line below it is one.
+func isCommentedHeading(comment, below string) bool {
+	_, known := separator(comment)
+	_, knownBelow := separator(below)
+	return known > 1 && knownBelow < 2
 }
 
 // withLineFeeds ends all lines in the same way. Windows ends them with \r\n, and old spreadsheets of macOS with \r.

@@ -63,6 +63,14 @@ func TestBadLines(t *testing.T) {
 			"name,address,username,password,mac\nW 0,ipmi://192.0.2.1,a,p,\nw-1,ilo4://192.0.2.2,a,p,\nw-2,ipmi://192.0.2.3,a,p,nonsense\n",
 			nil, []string{"line 2: W 0: ", "line 3: w-1: spec.bmc.address", "line 4: w-2: bootMACAddress: is not a MAC"},
 		},
+		"a heading that is a comment": {
+			"# xCAT\n#node,bmc,username,password\n\"w-0\",\"192.0.2.1\",\"admin\",\"pw\"\n#w-1,192.0.2.2,admin,pw\n\"w-2\",\"\",\"admin\",\"pw\"\n",
+			[]string{"w-0"}, []string{"line 5: w-2: it has no address"},
+		},
+		"a former heading in a comment": {
+			"#name,bmc,password,username\nname,bmc,username,password\nw-0,192.0.2.1,admin,pw\n",
+			[]string{"w-0"}, nil,
+		},
 		"a column that is of Redfish": {
 			"name,iDRAC IP,username,password\nw-0,192.0.2.1,a,p\nw-1,192.0.2.2:443,a,p\nw-2,idrac-virtualmedia://192.0.2.3,a,p\nw-3,ipmi://192.0.2.4,a,p\nw-4,redfish:192.0.2.5,a,p\nw-5,idrac-virtualmedia:192.0.2.256,a,p\n",
 			[]string{"w-2", "w-3", "w-4"}, []string{"line 2: w-0: address: has no scheme", "line 3: w-1: address: has no scheme", "line 7: w-5: spec.bmc.address"},

@@ -73,12 +73,14 @@ func TestRefused(t *testing.T) {
 		"name,adress\nw-0,x\n":                             "line 1: this is no heading",
 		"name,address,bmc\n":                               `line 1: "bmc" is there twice: "address" means the same`,
 		"name,address,iDRAC IP\n":                          `line 1: "iDRAC IP" is there twice: "address" means the same`,
-		"- name: [":                                        "line 1: this is not valid YAML",
-		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n":  "it looks like a template",
-		"hosts:\n\t- name: x\n":                            "line 2: this is not valid YAML (a tab",
-		"{\n\"hosts\": [\n}":                               "line 3: this is not valid JSON",
-		`{"hosts": [`:                                      "line 1: this is not valid JSON: it ends too early",
-		strings.Repeat("[", 10_000):                        "line 1: this is not valid JSON: it is nested too deep",
+		"#node,bmc,bmcport,taggedvlan,bmcid,username,password,comments,disable\n\"n1\",\"192.0.2.1\",,,,\"USERID\",\"S3cret\",,\n": "line 1: the names of columns 3, 4, 5, 8 and 9 are those of no fields",
+		"# Our server, user pool 7\nn1,192.0.2.1,USERID,S3cret\n":                                                                  "line 2: this is no heading",
+		"- name: [": "line 1: this is not valid YAML",
+		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n": "it looks like a template",
+		"hosts:\n\t- name: x\n":                           "line 2: this is not valid YAML (a tab",
+		"{\n\"hosts\": [\n}":                              "line 3: this is not valid JSON",
+		`{"hosts": [`:                                     "line 1: this is not valid JSON: it ends too early",
+		strings.Repeat("[", 10_000):                       "line 1: this is not valid JSON: it is nested too deep",
 	} {
 		_, mistakes, err := Read([]byte(text), "metal3")
 		if err != nil && strings.Contains(err.Error(), "S3cret") {
