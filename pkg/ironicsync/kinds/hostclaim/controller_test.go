@@ -247,6 +247,27 @@ func TestHostsOfOthers(t *testing.T) {
 			t.Errorf("the host is %+v, the claim %+v", host.Spec, w.claim.Status)
 		}
 	})
+	t.Run("paused, to keep the claim", func(t *testing.T) {
+		w := newWorld(t)
+		w.claim.Spec.Image = image.DeepCopy()
+		w.mustReconcile(t)
+		w.deploy()
+		for name, namespace := range map[string]string{"worker-8": "racks", "worker-9": "trap"} { // with a policy and without one
+			trap := names(freeHost(namespace, name, nil))
+			trap.Annotations = map[string]string{metal3.PausedAnnotation: "forever"}
+			w.put(trap)
+		}
+		w.delete()
+		w.mustReconcile(t)
+		if recorded := w.claim.Status.BareMetalHost; recorded == nil || recorded.Name != "worker-0" {
+			t.Errorf("the claim shows the host %+v", recorded)
+		}
+		w.deprovision()
+		w.mustReconcile(t)
+		if w.claim != nil || w.host().Spec.ConsumerRef != nil {
+			t.Errorf("the claim is %+v, its host %+v", w.claim, w.host().Spec)
+		}
+	})
 	t.Run("two", func(t *testing.T) {
 		w := newWorld(t)
 		w.mustReconcile(t)

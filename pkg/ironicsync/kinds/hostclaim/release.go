@@ -24,20 +24,30 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 		return nil // another controller's finalizer keeps it
 	}
 	namespaces := map[string]bool{}
-	if recorded, has := recordedHost(claim); has {
+	recorded, has := recordedHost(claim)
+	if has {
 		namespaces[recorded.Namespace] = true
 	}
-	for i, host := range hosts {
-		namespaces[host.Namespace] = true
-		emptied, waitsFor, err := c.empty(ctx, claim, host)
-		if err != nil {
-			return err
+	var released []*metal3.BareMetalHost
+	for _, host := range hosts {
+		isOwn := kinds.KeyOf(host) == recorded || isBoundBy(claim, host)
+		if !isOwn && !c.mayHave(claim, host) {
+			continue // whoever writes hosts can name any claim
 		}
-		if waitsFor != "" {
+		emptied, waitsFor, err := c.empty(ctx, claim, host)
+		switch {
+		case err != nil:
+			return err
+		case waitsFor != "" && isOwn:
 			deleting := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletingReason, waitsFor)
 			return c.record(ctx, claim, result{host: emptied, associated: deleting}) // a change of the host continues
+		case waitsFor != "":
+			continue // it may name the claim to keep it
 		}
-		hosts[i] = emptied
+		if isOwn {
+			namespaces[host.Namespace] = true
+		}
+		released = append(released, emptied)
 	}
 	// The copies go before the hosts: after that, nothing would tell where they are.
 	for namespace := range namespaces {
@@ -49,7 +59,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
 		}
 	}
-	for _, host := range hosts {
+	for _, host := range released {
 		if err := c.unbind(ctx, host); err != nil {
 			return err
 		}
