@@ -20,6 +20,8 @@ const (
 	unclassified class = iota
 	// reads are answered from Ironic's database. The poll and the reads of hosts depend on them.
 	reads
+	// questions are reads whose answer one user waits for (ironic.WithQuestion).
+	questions
 	// writes change the database, or begin what Ironic then does in a worker of its own. Ironic may wait for the lock of
 	// the node, for two seconds.
 	writes
@@ -38,12 +40,21 @@ const (
 const tenantTimeout = 30 * time.Second
 
 // waitsForTenant reports whether something of a tenant's can hold up the requests of a class.
-func (c class) waitsForTenant() bool { return c != reads && c != writes }
+func (c class) waitsForTenant() bool { return c != reads && c != questions && c != writes }
+
+// in returns the class of a request in a context.
+func (c class) in(ctx context.Context) class {
+	if c == reads && ironic.IsQuestion(ctx) {
+		return questions
+	}
+	return c
+}
 
 // newSlots returns the connections of each class.
 func newSlots(cfg Config) [classes]*slots {
 	return [classes]*slots{
 		reads:         {free: cfg.ReadConnections, size: cfg.ReadConnections},
+		questions:     {free: ironic.QuestionConnections, size: ironic.QuestionConnections, shared: map[string]int{}},
 		writes:        {free: cfg.WriteConnections, size: cfg.WriteConnections},
 		deployments:   {free: ironic.DeploymentConnections, size: ironic.DeploymentConnections, shared: map[string]int{}},
 		drives:        {free: ironic.DriveConnections, size: ironic.DriveConnections, shared: map[string]int{}},

@@ -72,6 +72,48 @@ func TestTenantsDoNotHoldUpOthers(t *testing.T) {
 	hung.Wait()
 }
 
+// TestQuestionsDoNotHoldUpReads: who asks for reports again and again, which nobody else waits for, holds up neither the reads of
+// hosts nor the questions of another tenant.
+func TestQuestionsDoNotHoldUpReads(t *testing.T) {
+	release, arrived := make(chan struct{}), make(chan struct{}, 1000)
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/hanging-") {
+			arrived <- struct{}{}
+			<-release
+		}
+		fmt.Fprint(w, "{}")
+	})
+	c := f.client()
+	ctx := within(t, time.Minute)
+	var hung sync.WaitGroup
+	for range 50 {
+		hung.Go(func() {
+			if _, err := c.History(ironic.WithQuestion(ctx, "attacker"), "hanging-node"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range ironic.QuestionConnections / 2 {
+		<-arrived
+	}
+	if _, err := c.GetNode(ctx, "node"); err != nil {
+		t.Error("a read of a host: ", err)
+	}
+	if _, err := c.GetNode(ironic.WithTenant(ctx, "attacker"), "node"); err != nil {
+		t.Error("a step of a host: ", err)
+	}
+	for range 20 {
+		if _, err := c.History(ironic.WithQuestion(within(t, 5*time.Second), "victim"), "node"); err != nil {
+			t.Error("of another tenant: ", err)
+		}
+	}
+	if n := len(arrived); n > 0 {
+		t.Errorf("%d more questions of one tenant are under way than half of the connections", n)
+	}
+	close(release)
+	hung.Wait()
+}
+
 // TestClassOfEachRequest: each request names its class where it is defined; without one, it is refused.
 func TestClassOfEachRequest(t *testing.T) {
 	c := newFake(t, newestMinor, answer(http.StatusOK, "{}")).client()

@@ -81,7 +81,7 @@ func (c *connection) do(ctx context.Context, r request) error {
 	if r.class <= unclassified || r.class >= classes {
 		return fmt.Errorf("%s: this is a bug of metal3-apiserver, please report it: the request has no class", r.text)
 	}
-	slots, namespace := c.slots[r.class], ironic.TenantOf(ctx)
+	slots, namespace := c.slots[r.class.in(ctx)], ironic.TenantOf(ctx)
 	if err := c.acquire(ctx, slots, namespace, r); err != nil {
 		return err
 	}

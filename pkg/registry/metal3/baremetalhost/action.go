@@ -124,7 +124,7 @@ type subresource[R request] struct {
 
 // withTimeout returns the context for serving a request.
 func (s *subresource[R]) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = ironic.WithTenant(ctx, genericapirequest.NamespaceValue(ctx))
+	ctx = ironic.WithQuestion(ctx, genericapirequest.NamespaceValue(ctx))
 	if s.bmcs != nil {
 		return context.WithTimeout(ctx, bmcTimeout)
 	}

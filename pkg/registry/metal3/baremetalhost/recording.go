@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
@@ -43,7 +44,7 @@ func (r *recordingREST[R]) Create(ctx context.Context, name string, obj runtime.
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(ironic.WithQuestion(ctx, genericapirequest.NamespaceValue(ctx)), actionTimeout)
 	defer cancel()
 	return request, r.record(ctx, name, request, dryrun.IsDryRun(options.DryRun))
 }
