@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,9 +150,9 @@ func TestNegotiatesAgain(t *testing.T) {
 }
 
 func TestNegotiatesAgainAfterOutage(t *testing.T) {
-	broken := false
+	var broken atomic.Bool
 	f := newFake(t, 96, func(w http.ResponseWriter, _ *http.Request) {
-		if broken {
+		if broken.Load() {
 			panic(http.ErrAbortHandler) // closes the connection
 		}
 		w.Write([]byte("{}")) //nolint:errcheck // The client notices.
@@ -161,11 +162,11 @@ func TestNegotiatesAgainAfterOutage(t *testing.T) {
 	if _, err := c.GetNode(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	broken = true
+	broken.Store(true)
 	if _, err := c.GetNode(ctx, "a"); !ironic.IsUnavailable(err) {
 		t.Fatalf("got %v", err)
 	}
-	broken = false
+	broken.Store(false)
 	f.setMaxMinor(115)
 	if _, err := c.GetNode(ctx, "a"); err != nil {
 		t.Fatal(err)
