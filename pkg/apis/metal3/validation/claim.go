@@ -21,7 +21,11 @@ import (
 func ValidateHostClaim(claim, old *v1alpha1.HostClaim) field.ErrorList {
 	return ratchet(claim, old, func(claim *v1alpha1.HostClaim) field.ErrorList {
 		spec, path := &claim.Spec, field.NewPath("spec")
-		all := validateRebootAnnotations(claim.Annotations, field.NewPath("metadata", "annotations"))
+		annotations := field.NewPath("metadata", "annotations")
+		all := validateRebootAnnotations(claim.Annotations, annotations)
+		if reboots := countReboots(claim.Annotations); reboots > maxClaimReboots {
+			all = append(all, field.TooMany(annotations, reboots, maxClaimReboots))
+		}
 		all = append(all, validateSecretReferences(claim.Namespace, spec.UserData, spec.NetworkData, spec.MetaData, path)...)
 		all = append(all, validateImage(spec.Image, path.Child("image"))...)
 		all = append(all, validateCustomDeploy(spec.CustomDeploy, path.Child("customDeploy"))...)
@@ -32,6 +36,19 @@ func ValidateHostClaim(claim, old *v1alpha1.HostClaim) field.ErrorList {
 		all = append(all, validateObjectReference(claim.Status.HardwareData, status.Child("hardwareData"))...)
 		return append(all, validateConditions(claim.Status.Conditions)...)
 	})
+}
+
+// maxClaimReboots is how many reboot annotations a claim may have. All are passed on to its host, whose metadata is limited: its
+// owner could neither pause nor detach it.
+const maxClaimReboots = 16
+
+func countReboots(annotations map[string]string) (reboots int) {
+	for key := range annotations {
+		if v1alpha1.IsRebootAnnotation(key) {
+			reboots++
+		}
+	}
+	return reboots
 }
 
 func validateObjectReference(ref *v1alpha1.ObjectReference, path *field.Path) field.ErrorList {

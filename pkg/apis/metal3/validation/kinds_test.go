@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,13 @@ func TestValidateHostClaim(t *testing.T) {
 		"spec.hostSelector.matchLabels[a b]: name part",
 		"spec.hostSelector.matchLabels[d]: a valid label",
 	}})
+	reboots := func(number int) (claim v1alpha1.HostClaim) {
+		for i := range number {
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, fmt.Sprint("reboot.metal3.io/", i), "")
+		}
+		return claim
+	}
+	run(t, "reboots", ValidateHostClaim, check[v1alpha1.HostClaim]{reboots(16), nil}, check[v1alpha1.HostClaim]{reboots(17), []string{"metadata.annotations: must have at most 16 items"}})
 	bound := v1alpha1.HostClaim{Status: v1alpha1.HostClaimStatus{HardwareData: &v1alpha1.ObjectReference{Name: "a"}}}
 	run(t, "status", ValidateHostClaim, check[v1alpha1.HostClaim]{}, check[v1alpha1.HostClaim]{bound, []string{"status.hardwareData.namespace: Required"}})
 	// All claims wait while a selector is compared with each host.

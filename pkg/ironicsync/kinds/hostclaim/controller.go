@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -153,6 +154,9 @@ func (c *Controller) policyChanged(old, p *metal3.HostDeployPolicy) {
 	if p == nil {
 		c.enqueue(c.allocator.policyChanged(kinds.KeyOf(old), nil))
 		return
+	}
+	if old != nil && equality.Semantic.DeepEqual(old.Spec, p.Spec) {
+		return // all claims that wait are compared with all hosts otherwise
 	}
 	compiled, _ := newPolicy(p) // reportPolicy reports the error
 	c.enqueue(c.allocator.policyChanged(kinds.KeyOf(p), compiled))

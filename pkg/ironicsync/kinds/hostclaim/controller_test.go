@@ -287,6 +287,28 @@ func TestHostsOfOthers(t *testing.T) {
 	})
 }
 
+// TestPoliciesThatSayTheSame: claims that wait are not compared with all hosts because somebody annotates a policy.
+func TestPoliciesThatSayTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.controller.hostChanged(w.host(), nil)
+	delete(w.hosts, "worker-0")
+	w.mustReconcile(t)
+	waits := func() bool { return len(w.controller.allocator.waiting) > 0 }
+	before := &metal3.HostDeployPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "racks", Name: "tenants"}, Spec: metal3.HostDeployPolicySpec{
+		HostClaimNamespaces: &metal3.HostClaimNamespaces{Names: []string{"tenant"}},
+	}}
+	annotated := before.DeepCopy()
+	metav1.SetMetaDataAnnotation(&annotated.ObjectMeta, "a", "b")
+	if w.controller.policyChanged(before, annotated); !waits() {
+		t.Error("an annotation wakes the claim")
+	}
+	changed := annotated.DeepCopy()
+	changed.Spec.HostClaimNamespaces.Names = []string{"tenant", "another"}
+	if w.controller.policyChanged(annotated, changed); waits() {
+		t.Error("a policy that says something else wakes nobody")
+	}
+}
+
 // A claim whose host is gone does not silently get another machine, and can be deleted.
 func TestLostHost(t *testing.T) {
 	for name, lose := range map[string]func(*world){
