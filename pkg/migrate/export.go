@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // Export gives the objects of metal3-apiserver's store back to the CRDs.
@@ -30,6 +32,11 @@ type Export struct {
 	DryRun bool
 	// Prune deletes the custom resources of objects that are no longer in the store.
 	Prune bool
+	// Foresee says what the operator would do to machines that metal3-apiserver leaves alone. It is nil if that is not
+	// to be said.
+	Foresee func(hosts []*v1alpha1.BareMetalHost) (harms []string)
+	// RiskMachines gives hosts back whatever Foresee says of them.
+	RiskMachines bool
 
 	kinds []*Kind
 	store *Store
@@ -82,6 +89,12 @@ func (e *Export) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer e.store.Close()
+	if by == servedByServer {
+		// While metal3-apiserver can still be started, and the hosts be corrected.
+		if err := e.foresee(ctx); err != nil {
+			return err
+		}
+	}
 	if e.DryRun {
 		return e.reportDryRun(ctx, by)
 	}
@@ -145,6 +158,38 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 	e.Report.Done("metal3.io/%s is served by %s; no operator is running", storedVersion, by)
 	e.kinds = defined
 	return by, nil
+}
+
+// foresee refuses to give back hosts of which the operator would harm the machines.
+func (e *Export) foresee(ctx context.Context) error {
+	if e.Foresee == nil {
+		return nil
+	}
+	var hosts []*v1alpha1.BareMetalHost
+	for _, kind := range e.kinds {
+		if kind.Kind != "BareMetalHost" {
+			continue
+		}
+		stored, err := e.store.List(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for _, obj := range sortedObjects(stored) {
+			if host, is := obj.typed.(*v1alpha1.BareMetalHost); is {
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	var refuse refusals
+	for _, harm := range e.Foresee(hosts) {
+		if e.RiskMachines {
+			e.Report.Warn("%s", harm)
+		} else {
+			refuse.add("%s", harm)
+		}
+	}
+	return refuse.err("the operator would harm machines that metal3-apiserver leaves alone: start metal3-apiserver again " +
+		"and correct these hosts, or accept that with --risk-machines")
 }
 
 // handBack makes the CRDs serve the group again.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/foresight"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
 
@@ -24,9 +25,9 @@ func newExportCommand(ctx context.Context) *cobra.Command {
 		Short: "Give the objects back to CustomResourceDefinitions",
 		Long: `export makes the custom resources of metal3.io/v1alpha1 the same as the objects
 that metal3-apiserver stores, and makes the CustomResourceDefinitions serve them
-again. It refuses to continue if something is wrong, and can be run again after an
-interruption. With --to, it only writes the objects to a file. See
-docs/migration.md.`,
+again. It refuses to continue if something is wrong, such as that the Bare Metal
+Operator would harm machines, and can be run again after an interruption. With --to,
+it only writes the objects to a file. See docs/migration.md.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -43,12 +44,13 @@ docs/migration.md.`,
 				return err
 			}
 			e.OpenStore, e.Lease, e.DryRun = m.openStore, m.lease(), m.dryRun
-			e.Report = migrate.NewReport(cmd.OutOrStdout())
+			e.Report, e.Foresee = migrate.NewReport(cmd.OutOrStdout()), foresight.UnderOperator
 			return e.Run(ctx)
 		},
 	}
 	m.addFlags(cmd, func(fs *pflag.FlagSet) {
 		fs.StringVar(&to, "to", to, "Only write all objects as YAML to this file, or to the standard output if it is -. This does not need a cluster.")
+		fs.BoolVar(&e.RiskMachines, "risk-machines", e.RiskMachines, "Give hosts back although the Bare Metal Operator would harm their machines. Without this flag, they are listed, and nothing is given back.")
 		fs.BoolVar(&e.Prune, "prune", e.Prune, "Delete the custom resources of objects that were deleted after the switch. Without this flag, they are only listed.")
 	})
 	return cmd

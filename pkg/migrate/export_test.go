@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// newServed has a cluster of which metal3-apiserver serves the group, and nothing was given back yet.
+func newServed(t *testing.T) *handedBack {
+	t.Helper()
+	h := newHandedBack(t)
+	h.export.Target = Target{Namespace: "metal3-system", Name: "metal3-apiserver", Port: 443}
+	apiService := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"service": map[string]any{"namespace": "metal3-system", "name": "metal3-apiserver"},
+	}}}
+	apiService.SetGroupVersionKind(apiServiceResource.GroupVersion().WithKind("APIService"))
+	apiService.SetName(apiServiceName)
+	if _, err := h.export.Cluster.dynamic.Resource(apiServiceResource).Create(t.Context(), apiService, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// expectRefused runs the export, and looks whether it is refused with these words before anything is done.
+func (h *handedBack) expectRefused(words ...string) {
+	h.t.Helper()
+	err := h.export.Run(h.t.Context())
+	for _, text := range words {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			h.t.Errorf("export: %v, want %q", err, text)
+		}
+	}
+	// Without the Lease, the server that was stopped would do nothing of what the user corrects.
+	if _, err := h.export.Cluster.kube.CoordinationV1().Leases("metal3-system").Get(h.t.Context(), "metal3-apiserver", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		h.t.Errorf("the Lease of metal3-apiserver: %v, want that it is not held", err)
+	}
+	h.expect()
+}
+
+// Hosts of which the operator would harm the machines are not given back unless that is accepted.
+func TestExportRefusesHarm(t *testing.T) {
+	h := newServed(t)
+	h.put("deployed-by-others", "u-1", "")
+	h.put("available", "u-2", "")
+	h.export.Foresee = func(hosts []*v1alpha1.BareMetalHost) (harms []string) {
+		for _, host := range hosts {
+			if host.Name == "deployed-by-others" {
+				harms = append(harms, host.Name+" would be erased")
+			}
+		}
+		return harms
+	}
+	for _, dryRun := range []bool{true, false} {
+		h.export.DryRun = dryRun
+		h.expectRefused("--risk-machines:\n - deployed-by-others would be erased")
+	}
+	h.export.DryRun, h.export.RiskMachines = true, true
+	if err := h.export.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(h.out.String(), "warning: deployed-by-others would be erased") {
+		t.Errorf("nobody is told:\n%s", &h.out)
+	}
+}
