@@ -69,7 +69,7 @@ func TestOwnersOfWhatWasWrittenMeanwhile(t *testing.T) {
 		return refusals >= 0, nil, conflict
 	})
 	cluster := &Cluster{metadata: client}
-	err := cluster.forEachMetadata(t.Context(), secrets, func(_ schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
+	_, _, err := cluster.forEachMetadata(t.Context(), secrets, func(_ schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
 		return cluster.setOwners(t.Context(), secrets, obj, []metav1.OwnerReference{{Name: "a", UID: "new"}}, "")
 	})
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -241,6 +243,11 @@ func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 			e.Report.Done("would bring %d %s up to date in the CRDs", len(stored), kind.Resource)
 		}
 	}
+	unlisted, err := e.Cluster.forEachDependent(ctx, e.Report, func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error { return nil })
+	if err != nil {
+		return err
+	}
+	e.warnUnlisted(unlisted)
 	e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", storedVersion, apiServiceName)
 	return nil
 }

@@ -25,10 +25,16 @@ import (
 // collector removes the reference that it cannot resolve.
 const ownersAnnotation = "metal3-apiserver.metal3.io/owners-to-restore"
 
+// requiredDependents are the kinds that metal3-apiserver itself makes hosts and switches own. These must be searched.
+var requiredDependents = []string{"configmaps", "secrets"}
+
 // forEachDependent visits the metadata of all objects of other groups that objects of this
 // group may own. It returns the names of resources that it has no permission to list.
 // Contents, such as those of Secrets, are not read.
-func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) (forbidden []string, err error) {
+//
+// A visit that is forbidden is an error, after all others were made: a webhook or a policy may
+// refuse to have single objects changed.
+func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit visitor) (unlisted []string, err error) {
 	lists, err := c.kube.Discovery().ServerPreferredResources()
 	if failed := new(discovery.ErrGroupDiscoveryFailed); errors.As(err, &failed) {
 		delete(failed.Groups, v1alpha1.SchemeGroupVersion) // it is just changing hands, and is not needed here
@@ -38,6 +44,7 @@ func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit fu
 	} else if err != nil {
 		return nil, fmt.Errorf("discovering the resources of the cluster: %w", err)
 	}
+	var refuse refusals
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil || gv.Group == v1alpha1.GroupName || gv.Group == "events.k8s.io" {
@@ -47,29 +54,48 @@ func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit fu
 			if !resource.Namespaced || resource.Name == "events" || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "patch") {
 				continue
 			}
-			if err := c.forEachMetadata(ctx, gv.WithResource(resource.Name), visit); apierrors.IsForbidden(err) {
-				forbidden = append(forbidden, resource.Name)
-			} else if err != nil {
+			mayList, forbidden, err := c.forEachMetadata(ctx, gv.WithResource(resource.Name), visit)
+			if err != nil {
 				return nil, err
+			}
+			refuse = append(refuse, forbidden...)
+			switch {
+			case mayList:
+			case gv.Group == "" && slices.Contains(requiredDependents, resource.Name):
+				refuse.add("all %s: there is no permission to list them", resource.Name)
+			default:
+				unlisted = append(unlisted, resource.Name)
 			}
 		}
 	}
-	return forbidden, nil
+	return unlisted, refuse.err("hosts may own these objects, whose owner references may not be changed: permit it, and run export again")
 }
+
+// visitor is called with an object that objects of this group may own.
+type visitor func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error
 
 // forEachMetadata lists a resource, and begins again if another client wrote one of its objects before visit did: an
 // object that visit has been at needs nothing more. (To get just that object would need a permission to get Secrets.)
-func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// forbidden has the visits that were.
+func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit visitor) (mayList bool, forbidden refusals, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		mayList, forbidden = true, nil
 		options := metav1.ListOptions{Limit: pageSize}
 		for {
 			page, err := c.metadata.Resource(gvr).List(ctx, options)
+			if apierrors.IsForbidden(err) {
+				mayList = false
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("listing %s: %w", gvr.Resource, err)
 			}
 			for i := range page.Items {
-				if err := visit(gvr, &page.Items[i]); err != nil {
-					return fmt.Errorf("%s %s/%s: %w", gvr.Resource, page.Items[i].Namespace, page.Items[i].Name, err)
+				obj := &page.Items[i]
+				if err := visit(gvr, obj); apierrors.IsForbidden(err) {
+					forbidden.add("%s %s/%s: %v", gvr.Resource, obj.Namespace, obj.Name, err)
+				} else if err != nil {
+					return fmt.Errorf("%s %s/%s: %w", gvr.Resource, obj.Namespace, obj.Name, err)
 				}
 			}
 			if options.Continue = page.Continue; options.Continue == "" {
@@ -77,6 +103,7 @@ func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionRe
 			}
 		}
 	})
+	return mayList, forbidden, err
 }
 
 // detachDependents removes the owner references that would be dangling once the CRDs serve
@@ -86,7 +113,7 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 		return nil
 	}
 	n := 0
-	forbidden, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
+	unlisted, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
 		dangling := func(owner metav1.OwnerReference) bool {
 			uid, known := uids[owner.UID]
 			return known && uid != owner.UID
@@ -116,11 +143,17 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 	if err != nil {
 		return err
 	}
-	if len(forbidden) > 0 {
-		e.Report.Done("not searched for objects that hosts own, for lack of permission: %s", strings.Join(forbidden, ", "))
-	}
+	e.warnUnlisted(unlisted)
 	e.Report.Done("objects without an owner for now, because their owners get new UIDs: %d (annotation %s)", n, ownersAnnotation)
 	return nil
+}
+
+// warnUnlisted says which kinds were not searched for objects that hosts own.
+func (e *Export) warnUnlisted(unlisted []string) {
+	if len(unlisted) > 0 {
+		e.Report.Warn("if hosts that were created after the switch own objects of these kinds, the garbage collector deletes them: "+
+			"for lack of permission, they cannot be searched: %s", strings.Join(unlisted, ", "))
+	}
 }
 
 // takenOwners returns the owner references that were removed from an object; nil if none were.
@@ -139,7 +172,7 @@ func takenOwners(obj *metav1.PartialObjectMetadata) (taken []metav1.OwnerReferen
 // UIDs that the owners have now.
 func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 	n := 0
-	_, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
+	unlisted, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
 		taken, err := takenOwners(obj)
 		if err != nil || taken == nil {
 			return err
@@ -162,8 +195,11 @@ func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 		}
 		return err
 	})
-	if err == nil && n > 0 {
+	if n > 0 {
 		e.Report.Done("objects that have their owners again: %d", n)
+	}
+	if e.left == nil && len(unlisted) > 0 { // an earlier run may have had more permissions
+		e.Report.Done("not searched for objects with the annotation %s, for lack of permission: %s", ownersAnnotation, strings.Join(unlisted, ", "))
 	}
 	return err
 }
