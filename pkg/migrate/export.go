@@ -4,8 +4,10 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -40,8 +42,9 @@ type Export struct {
 	// RiskMachines gives hosts back whatever Foresee says of them.
 	RiskMachines bool
 
-	kinds []*Kind
-	store *Store
+	// kinds are those that have a CRD, and undefined those that have none.
+	kinds, undefined []*Kind
+	store            *Store
 	// left says how this run has left the custom resources, by the UIDs of their objects in the store.
 	left map[types.UID]leftAs
 }
@@ -93,7 +96,7 @@ func (e *Export) Run(ctx context.Context) (err error) {
 	defer e.store.Close()
 	if by == servedByServer {
 		// While metal3-apiserver can still be started, and the hosts be corrected.
-		if err := e.foresee(ctx); err != nil {
+		if err := errors.Join(e.refuseUndefined(ctx), e.foresee(ctx)); err != nil {
 			return err
 		}
 	}
@@ -139,7 +142,7 @@ func (e *Export) prepare(ctx context.Context, uids UIDs) error {
 }
 
 // check refuses to export to a cluster in which something else would interfere. It sets
-// e.kinds to those that have a CRD, and returns what serves the group.
+// e.kinds and e.undefined, and returns what serves the group.
 func (e *Export) check(ctx context.Context) (by handler, err error) {
 	e.Report.Step("Check the cluster")
 	var refuse refusals
@@ -158,8 +161,24 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 		}
 	}
 	e.Report.Done("metal3.io/%s is served by %s; no operator is running", storedVersion, by)
+	e.undefined = slices.DeleteFunc(e.kinds, func(kind *Kind) bool { return slices.Contains(defined, kind) })
 	e.kinds = defined
 	return by, nil
+}
+
+// refuseUndefined refuses to forget objects for which the cluster has no CRD, such as one of an older operator.
+func (e *Export) refuseUndefined(ctx context.Context) error {
+	var refuse refusals
+	for _, kind := range e.undefined {
+		stored, err := e.store.List(ctx, kind)
+		if err != nil {
+			return err
+		}
+		if len(stored) > 0 {
+			refuse.add("%d %s, of which the first is %s: there is no CRD %s", len(stored), kind.Resource, sortedObjects(stored)[0].Key, kind.CRD())
+		}
+	}
+	return refuse.err("these objects would be lost: install the CRDs, from a release of the operator that has them, or start metal3-apiserver and delete the objects")
 }
 
 // foresee refuses to give back hosts of which the operator would harm the machines.

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -68,5 +69,30 @@ func TestExportRefusesHarm(t *testing.T) {
 	}
 	if !strings.Contains(h.out.String(), "warning: deployed-by-others would be erased") {
 		t.Errorf("nobody is told:\n%s", &h.out)
+	}
+}
+
+// Objects for which the cluster has no CRD are not forgotten.
+func TestExportRefusesLoss(t *testing.T) {
+	h := newServed(t)
+	h.put("worker-0", "u-1", "")
+	for _, kind := range kindsForTest(t) {
+		if kind.Kind != "HostClaim" {
+			continue
+		}
+		for _, name := range []string{"b", "a"} {
+			claim := &v1alpha1.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+			obj, err := newObject(kind, claim)
+			if err == nil {
+				err = h.store.Put(t.Context(), obj)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, dryRun := range []bool{true, false} {
+		h.export.DryRun = dryRun
+		h.expectRefused("would be lost", ":\n - 2 hostclaims, of which the first is ns/a: there is no CRD hostclaims.metal3.io")
 	}
 }
