@@ -3,6 +3,7 @@
 package safety
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -15,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	plugin "github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -74,6 +77,9 @@ type movedHost struct {
 	name string
 	// external: its machine runs something that nobody has deployed with Ironic.
 	external, claimed bool
+	// own: somebody has provisioned it without Cluster API. consumer is the kind of whoever has claimed it, if anybody has.
+	own      bool
+	consumer string
 	// used: it was provisioned, and is not any more.
 	used bool
 	off  bool
@@ -116,6 +122,7 @@ func newMoved(t *testing.T, at *cluster, ironics map[*cluster][]ironicUnderTest)
 	m := &moved{t: t, ironics: ironics, at: at, ns: s.NewNamespace(t, at.ctx), hosts: []*movedHost{
 		{name: "claimed", claimed: true}, {name: "claimed-off", claimed: true, off: true}, {name: "external", external: true},
 		{name: "spare"}, {name: "spare-off", off: true}, {name: "used", used: true},
+		{name: "own", own: true}, {name: "own-claimed", own: true, consumer: "Tenant"},
 	}}
 	(&bed{t: t, ctx: at.ctx, ns: m.ns}).createSecret("bmc")
 	at.createCluster(m.ns)
@@ -132,7 +139,7 @@ func newMoved(t *testing.T, at *cluster, ironics map[*cluster][]ironicUnderTest)
 			h.machine.Press(true)
 			host.Spec.ExternallyProvisioned = true
 		}
-		if h.claimed || h.used {
+		if h.claimed || h.used || h.own {
 			host.Spec.Image = imageOf(ironics[at][h.in].Image("first.raw"))
 			h.url = host.Spec.Image.URL
 		}
@@ -145,7 +152,7 @@ func newMoved(t *testing.T, at *cluster, ironics map[*cluster][]ironicUnderTest)
 		switch {
 		case h.external:
 			state = metal3.StateExternallyProvisioned
-		case h.claimed || h.used:
+		case h.claimed || h.used || h.own:
 			state, url = metal3.StateProvisioned, h.url
 		}
 		m.wait(h, isAtRest(state, url))
@@ -157,6 +164,9 @@ func newMoved(t *testing.T, at *cluster, ironics map[*cluster][]ironicUnderTest)
 		}
 		if h.claimed {
 			at.claim(m.ns, h.name)
+		}
+		if h.consumer != "" {
+			at.patchHost(m.ns, h.name, object{"spec": object{"consumerRef": object{"apiVersion": "example.com/v1", "kind": h.consumer, "name": h.name, "namespace": m.ns}}})
 		}
 	}
 	m.waitAll()
@@ -192,7 +202,7 @@ func (m *moved) waitAll() map[string]*metal3.BareMetalHost {
 		switch {
 		case h.external:
 			state = metal3.StateExternallyProvisioned
-		case h.claimed:
+		case h.claimed || h.own:
 			state, url = metal3.StateProvisioned, h.url
 		}
 		hosts[h.name] = m.wait(h, func(host *metal3.BareMetalHost) bool {
@@ -212,9 +222,17 @@ func (m *moved) move(to *cluster) {
 	before := m.waitAll()
 	nodes := m.nodes(before)
 	anew := m.ironics[m.at][0] != m.ironics[to][0]
-	if anew {
-		m.annotateUnclaimed("=moving")
+	// With the same Ironic, hosts that run nothing need no pause.
+	paused := []string{"--all"}
+	if !anew {
+		paused = nil
+		for _, h := range m.hosts {
+			if h.own {
+				paused = append(paused, h.name)
+			}
+		}
 	}
+	m.bmh("pause", paused...)
 	for _, h := range m.hosts {
 		if anew {
 			m.meetAgain(h, to)
@@ -231,9 +249,7 @@ func (m *moved) move(to *cluster) {
 		m.t.Errorf("%d hosts are left in %s: %v", len(left.Items), m.at.name, err)
 	}
 	m.at = to
-	if anew {
-		m.annotateUnclaimed("-")
-	}
+	m.bmh("unpause", paused...)
 	after := m.waitAll()
 	for _, h := range m.hosts {
 		now := h.stateOf(after[h.name])
@@ -284,11 +300,14 @@ func (m *moved) sameNodes(before, after map[string]testbed.Node) {
 	}
 }
 
-// annotateUnclaimed has kubectl pause hosts before they come to another Ironic, or let them go on, as docs/life.md advises: Cluster
-// API pauses only claimed ones.
-func (m *moved) annotateUnclaimed(annotation string) {
+// bmh has the plugin pause hosts, or let them go on, as docs/life.md advises: Cluster API pauses only those of its Machines.
+func (m *moved) bmh(command string, hosts ...string) {
 	m.t.Helper()
-	m.at.kubectl("", "annotate", "bmh", "-n", m.ns, "--field-selector", "spec.consumerRef.name=", metal3.PausedAnnotation+annotation)
+	var out bytes.Buffer
+	args := append([]string{"--kubeconfig=" + m.at.kube.Admin.Kubeconfig, "--namespace=" + m.ns, command}, hosts...)
+	if code := plugin.Run(m.at.ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}); code != 0 {
+		m.t.Fatalf("kubectl bmh %s %v: exit code %d\n%s", command, hosts, code, &out)
+	}
 }
 
 // meetAgain makes a machine known to the simulated Ironic of another cluster.

@@ -331,7 +331,7 @@ func (c *cluster) capm3(ctx context.Context, ns string) error {
 		paused, _, _ := unstructured.NestedBool(owner.Object, "spec", "paused")
 		for i := range hosts.Items {
 			host := &hosts.Items[i]
-			if host.Spec.ConsumerRef == nil || metal3.IsDeletedForMove(host) {
+			if ref := host.Spec.ConsumerRef; ref == nil || ref.Kind != "Metal3Machine" || metal3.IsDeletedForMove(host) {
 				continue
 			}
 			annotations := object{}

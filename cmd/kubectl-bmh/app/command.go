@@ -63,6 +63,8 @@ func newCommand(s *session) *cobra.Command {
 		newTakeoverCommand(s),
 		newTransferCommand(s),
 		newMaintenanceCommand(s),
+		newPauseCommand(s),
+		newUnpauseCommand(s),
 		newLocateCommand(s),
 		newNMICommand(s),
 		newConsoleCommand(s),
