@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
+	ironicv1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -30,7 +31,10 @@ const (
 	groupPriority, versionPriority = 1000, 100
 )
 
-var apiServiceName = v1alpha1.SchemeGroupVersion.Version + "." + v1alpha1.GroupName
+var (
+	apiServiceName       = v1alpha1.SchemeGroupVersion.Version + "." + v1alpha1.GroupName
+	ironicAPIServiceName = ironicv1alpha1.SchemeGroupVersion.Version + "." + ironicv1alpha1.GroupName
+)
 
 // Target is where kube-apiserver finds metal3-apiserver.
 type Target struct {
@@ -61,12 +65,16 @@ type aggregator struct {
 // servedBy reads the APIService. If it names a Service that is not metal3-apiserver's,
 // service is the namespace and name of that Service.
 func (a aggregator) servedBy(ctx context.Context, target Target) (by handler, service string, err error) {
-	apiService, err := a.dynamic.Resource(apiServiceResource).Get(ctx, apiServiceName, metav1.GetOptions{})
+	return a.servedAs(ctx, apiServiceName, target)
+}
+
+func (a aggregator) servedAs(ctx context.Context, name string, target Target) (by handler, service string, err error) {
+	apiService, err := a.dynamic.Resource(apiServiceResource).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return servedByCRDs, "", nil // kube-apiserver then serves the group itself, from the CRDs
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("APIService %s: %w", apiServiceName, err)
+		return "", "", fmt.Errorf("APIService %s: %w", name, err)
 	}
 	named, has, _ := unstructured.NestedMap(apiService.Object, "spec", "service")
 	switch {
@@ -124,6 +132,18 @@ func (a aggregator) routeToCRDs(ctx context.Context, target Target) error {
 		return fmt.Errorf("kube-apiserver has not created the APIService for the CRDs: %w", err)
 	}
 	return a.waitRouted(ctx, false)
+}
+
+// removeIronicGroup deletes the APIService of the group that only metal3-apiserver serves. Once it is stopped for good, kube-apiserver
+// would find that group unavailable, and delete no namespace of the cluster any more.
+func (a aggregator) removeIronicGroup(ctx context.Context, target Target) (removed bool, err error) {
+	if by, _, err := a.servedAs(ctx, ironicAPIServiceName, target); err != nil || by != servedByServer {
+		return false, err
+	}
+	if err := a.dynamic.Resource(apiServiceResource).Delete(ctx, ironicAPIServiceName, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
+		return false, fmt.Errorf("APIService %s: %w", ironicAPIServiceName, err)
+	}
+	return true, nil
 }
 
 // setAPIService replaces the spec of the APIService. It also removes the label that

@@ -118,6 +118,11 @@ func (e *Export) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if removed, err := e.Cluster.removeIronicGroup(ctx, e.Target); err != nil {
+		return err
+	} else if removed {
+		e.Report.Done("APIService %s is deleted: nothing else serves it, and it would block the deletion of namespaces", ironicAPIServiceName)
+	}
 	e.Report.Step("Look for changes made in the meantime")
 	remaining, err := e.lookAgain(ctx, uids)
 	if err != nil {
@@ -267,7 +272,7 @@ func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 		return err
 	}
 	e.warnUnlisted(unlisted)
-	e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", storedVersion, apiServiceName)
+	e.Report.Done("would serve %s from the CRDs again, give APIService %s back to them, and delete %s", storedVersion, apiServiceName, ironicAPIServiceName)
 	return nil
 }
 

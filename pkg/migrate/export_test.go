@@ -19,15 +19,21 @@ func newServed(t *testing.T) *handedBack {
 	t.Helper()
 	h := newHandedBack(t)
 	h.export.Target = Target{Namespace: "metal3-system", Name: "metal3-apiserver", Port: 443}
+	h.register(apiServiceName, "metal3-apiserver")
+	return h
+}
+
+// register creates an APIService of a Service in metal3-system.
+func (h *handedBack) register(name, service string) {
+	h.t.Helper()
 	apiService := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"service": map[string]any{"namespace": "metal3-system", "name": "metal3-apiserver"},
+		"service": map[string]any{"namespace": "metal3-system", "name": service},
 	}}}
 	apiService.SetGroupVersionKind(apiServiceResource.GroupVersion().WithKind("APIService"))
-	apiService.SetName(apiServiceName)
-	if _, err := h.export.Cluster.dynamic.Resource(apiServiceResource).Create(t.Context(), apiService, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	apiService.SetName(name)
+	if _, err := h.export.Cluster.dynamic.Resource(apiServiceResource).Create(h.t.Context(), apiService, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
 	}
-	return h
 }
 
 // expectRefused runs the export, and looks whether it is refused with these words before anything is done.
@@ -94,5 +100,22 @@ func TestExportRefusesLoss(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		h.export.DryRun = dryRun
 		h.expectRefused("would be lost", ":\n - 2 hostclaims, of which the first is ns/a: there is no CRD hostclaims.metal3.io")
+	}
+}
+
+// Once the group is given back, no APIService of a server that has been stopped blocks the deletion of namespaces, also if an
+// earlier run was killed before it had deleted that.
+func TestExportLeavesNoAPIService(t *testing.T) {
+	for service, kept := range map[string]bool{"metal3-apiserver": false, "another": true} {
+		h := newHandedBack(t)
+		h.export.Target = Target{Namespace: "metal3-system", Name: "metal3-apiserver", Port: 443}
+		h.register(ironicAPIServiceName, service)
+		if err := h.export.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_, err := h.export.Cluster.dynamic.Resource(apiServiceResource).Get(t.Context(), ironicAPIServiceName, metav1.GetOptions{})
+		if kept && err != nil || !kept && !apierrors.IsNotFound(err) {
+			t.Errorf("the APIService of the Service %s: %v, want that it is kept: %v", service, err, kept)
+		}
 	}
 }

@@ -84,6 +84,13 @@ func TestMigrationPermissions(t *testing.T) {
 			t.Errorf("the role does not grant update on the status of %s", kind.Resource)
 		}
 	}
+	for _, verb := range []string{"get", "delete"} {
+		if !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Contains(rule.Verbs, verb) && slices.Contains(rule.ResourceNames, ironicAPIServiceName)
+		}) {
+			t.Errorf("the role does not grant %s on APIService %s", verb, ironicAPIServiceName)
+		}
+	}
 	if may("get", "", "secrets") {
 		t.Error("the role grants reading Secrets, which is not needed")
 	}
