@@ -100,22 +100,35 @@ func (c *Cluster) listOnce(ctx context.Context, kind *Kind, version string) ([]u
 // customResources returns the custom resources of a kind as metal3-apiserver would store
 // them.
 func (c *Cluster) customResources(ctx context.Context, kind *Kind, version string) (Objects, error) {
-	items, err := c.list(ctx, kind, version)
+	objects, unreadable, err := c.readCustomResources(ctx, kind, version)
 	if err != nil {
 		return nil, err
 	}
-	objects := make(Objects, len(items))
+	return objects, unreadable.err(unreadableObjects)
+}
+
+// unreadableObjects is said of objects whose fields are of other types than those of metal3-apiserver.
+const unreadableObjects = "these objects cannot be read: correct or delete them"
+
+// readCustomResources is customResources, apart from those that cannot be read, which are in unreadable.
+func (c *Cluster) readCustomResources(ctx context.Context, kind *Kind, version string) (objects Objects, unreadable refusals, err error) {
+	items, err := c.list(ctx, kind, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects = make(Objects, len(items))
 	for i := range items {
 		obj, err := fromCustomResource(c.scheme, kind, &items[i])
 		if err != nil {
-			return nil, err
+			unreadable.add("%v", err)
+			continue
 		}
 		objects[obj.Key] = obj
 	}
-	if len(objects) != len(items) {
-		return nil, fmt.Errorf("the list of %s changed while it was being read: %d items, %d names: try again", kind.Resource, len(items), len(objects))
+	if found := len(objects) + len(unreadable); found != len(items) {
+		return nil, nil, fmt.Errorf("the list of %s changed while it was being read: %d items, %d names: try again", kind.Resource, len(items), found)
 	}
-	return objects, nil
+	return objects, unreadable, nil
 }
 
 // HasSecret reports whether a Secret exists. The error is that of the API.

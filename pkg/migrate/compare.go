@@ -97,11 +97,14 @@ func (i *Import) requireSame(all []*comparison, otherwise string) error {
 // custom resources by the resource name of their kind, and one comparison per kind.
 func (i *Import) compareAll(ctx context.Context, defined []*Kind, store *Store) (sources map[string]Objects, all []*comparison, err error) {
 	sources = map[string]Objects{}
+	var refuse refusals
 	for _, kind := range i.kinds {
 		if slices.Contains(defined, kind) { // the cluster has no objects of kinds that have no CRD
-			if sources[kind.Resource], err = i.Cluster.customResources(ctx, kind, storedVersion); err != nil {
+			var unreadable refusals
+			if sources[kind.Resource], unreadable, err = i.Cluster.readCustomResources(ctx, kind, storedVersion); err != nil {
 				return nil, nil, err
 			}
+			refuse = append(refuse, unreadable...)
 		}
 		stored, err := store.List(ctx, kind)
 		if err != nil {
@@ -109,7 +112,7 @@ func (i *Import) compareAll(ctx context.Context, defined []*Kind, store *Store) 
 		}
 		all = append(all, compare(kind, sources[kind.Resource], stored))
 	}
-	return sources, all, nil
+	return sources, all, refuse.err(unreadableObjects)
 }
 
 func (i *Import) refuseUnknown(sources map[string]Objects) error {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -272,6 +273,7 @@ func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 		return err
 	}
 	e.warnUnlisted(unlisted)
+	e.Report.Done("not checked: whether the CRDs accept all objects; those that they refuse will be listed, before anything is given back")
 	e.Report.Done("would serve %s from the CRDs again, give APIService %s back to them, and delete %s", storedVersion, apiServiceName, ironicAPIServiceName)
 	return nil
 }
@@ -291,9 +293,10 @@ func (u UIDs) changed() bool {
 
 // updateCustomResources makes the custom resources the same as the objects in the store,
 // and adds the UIDs that they have in the CRDs to uids. Those that are no longer in the store
-// are deleted, or marked for a later run that prunes.
+// are deleted, or marked for a later run that prunes. The error lists all objects that the CRDs refuse.
 func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
 	e.left = map[types.UID]leftAs{}
+	var refuse refusals
 	// Hosts come first, because other objects name them as owners, by their new UIDs.
 	for _, kind := range e.kinds {
 		stored, there, err := e.both(ctx, kind, migrationVersion)
@@ -301,13 +304,17 @@ func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
 			return err
 		}
 		var did [outcomeCreated + 1]atomic.Int32 // how many objects had each outcome
-		found := make([]leftAs, len(stored))
+		found, refused := make([]leftAs, len(stored)), make([]error, len(stored))
 		objects := sortedObjects(stored)
 		group, groupCtx := errgroup.WithContext(ctx)
 		group.SetLimit(workers)
 		for n, obj := range objects {
 			group.Go(func() error {
 				is, outcome, err := e.apply(groupCtx, e.writer(obj, uids, migrationVersion), there[obj.Key])
+				if isRefused(err) {
+					refused[n] = err
+					return nil
+				}
 				if err != nil {
 					return err
 				}
@@ -320,8 +327,12 @@ func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
 			return err
 		}
 		for n, obj := range objects {
-			uids[obj.UID], e.left[obj.UID] = found[n].uid, found[n]
 			delete(there, obj.Key)
+			if refused[n] != nil {
+				refuse.add("%v", refused[n])
+				continue
+			}
+			uids[obj.UID], e.left[obj.UID] = found[n].uid, found[n]
 		}
 		if len(objects) > 0 {
 			e.Report.Done("%s: %d the same, %d updated, %d created", kind.Resource, did[outcomeUnchanged].Load(), did[outcomeUpdated].Load(), did[outcomeCreated].Load())
@@ -332,7 +343,12 @@ func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
 			}
 		}
 	}
-	return nil
+	return refuse.err("the CRDs refuse these objects: start metal3-apiserver again, which manages nothing meanwhile, correct the objects, stop it, and run export again")
+}
+
+// isRefused reports whether an object cannot be written as it is: because of the schema of its CRD, or of a policy or webhook.
+func isRefused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // both lists the objects of a kind in the store, and the custom resources.

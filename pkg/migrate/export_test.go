@@ -9,7 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -117,5 +121,50 @@ func TestExportLeavesNoAPIService(t *testing.T) {
 		if kept && err != nil || !kept && !apierrors.IsNotFound(err) {
 			t.Errorf("the APIService of the Service %s: %v, want that it is kept: %v", service, err, kept)
 		}
+	}
+}
+
+// The user learns at once of all objects that the CRDs refuse, and the group is not given back without them.
+func TestExportListsWhatIsRefused(t *testing.T) {
+	h := newServed(t)
+	for _, name := range []string{"invalid", "fine", "forbidden"} {
+		h.put(name, "u-"+name, "")
+	}
+	h.export.Cluster.dynamic.(*fake.FakeDynamicClient).PrependReactor("create", "baremetalhosts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		item := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured)
+		switch item.GetName() {
+		case "invalid":
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "invalid", nil)
+		case "forbidden":
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{}, "forbidden", nil)
+		}
+		return false, nil, nil
+	})
+	err := h.export.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "\n - BareMetalHost ns/forbidden: ") || !strings.Contains(err.Error(), "\n - BareMetalHost ns/invalid: ") {
+		t.Errorf("export: %v, want both that are refused", err)
+	}
+	if by, _, err := h.export.Cluster.servedBy(t.Context(), h.export.Target); err != nil || by != servedByServer {
+		t.Errorf("the group is served by %s (%v)", by, err)
+	}
+	items, err := h.export.Cluster.list(t.Context(), h.export.kinds[0], migrationVersion)
+	if err != nil || len(items) != 1 || items[0].GetName() != "fine" {
+		t.Errorf("the custom resources: %v (%v), want the others to be there", items, err)
+	}
+}
+
+// The user learns at once of all objects that cannot be imported as they are.
+func TestImportListsWhatCannotBeRead(t *testing.T) {
+	h := newHandedBack(t)
+	h.create(h.object("fine", "u-1", ""))
+	for _, name := range []string{"a", "b"} {
+		item := h.object(name, "u-"+name, "")
+		_ = unstructured.SetNestedField(item.Object, "yes", "spec", "online")
+		h.create(item)
+	}
+	i := &Import{Cluster: h.export.Cluster, Report: h.export.Report, kinds: h.export.kinds}
+	_, _, err := i.compareAll(t.Context(), i.kinds, h.store)
+	if err == nil || !strings.Contains(err.Error(), "\n - BareMetalHost ns/a cannot be read") || !strings.Contains(err.Error(), "\n - BareMetalHost ns/b cannot be read") {
+		t.Errorf("import: %v, want both that cannot be read", err)
 	}
 }
