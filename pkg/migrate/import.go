@@ -4,6 +4,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -262,7 +263,8 @@ func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 }
 
 // copyLateChanges copies what was written to the CRDs after the comparison and before
-// clients could no longer reach them.
+// clients could no longer reach them. What they have written to metal3-apiserver since then
+// is later, and stays.
 func (i *Import) copyLateChanges(ctx context.Context, defined []*Kind, before map[string]Objects, store *Store) error {
 	copied := map[string]Objects{}
 	for _, kind := range defined {
@@ -272,22 +274,36 @@ func (i *Import) copyLateChanges(ctx context.Context, defined []*Kind, before ma
 		}
 		copied[kind.Resource] = now
 		for _, obj := range sortedObjects(now) {
-			if was := before[kind.Resource][obj.Key]; was != nil && was.ResourceVersion == obj.ResourceVersion {
+			was := before[kind.Resource][obj.Key]
+			if was != nil && was.ResourceVersion == obj.ResourceVersion {
 				continue
 			}
-			if err := store.Put(ctx, obj); err != nil {
+			err := store.PutOver(ctx, obj, was)
+			if err := i.reportLate(err, obj, "was written during the switch; it is copied too"); err != nil {
 				return err
 			}
-			i.Report.Done("%s was written during the switch; it is copied too", obj)
 		}
 		for _, obj := range sortedObjects(before[kind.Resource]) {
 			if now[obj.Key] == nil {
-				if err := store.Remove(ctx, obj); err != nil {
+				err := store.RemoveLeft(ctx, obj)
+				if err := i.reportLate(err, obj, "was deleted during the switch; it is deleted from the store too"); err != nil {
 					return err
 				}
-				i.Report.Done("%s was deleted during the switch; it is deleted from the store too", obj)
 			}
 		}
 	}
 	return i.Cluster.recordCopied(ctx, i.Lease, copied)
+}
+
+// reportLate says what has become of a late change.
+func (i *Import) reportLate(err error, obj *Object, done string) error {
+	switch {
+	case errors.Is(err, errStoredChanged):
+		i.Report.Warn("%s was changed in the CRDs during the switch, and then in metal3-apiserver, where it is left as it is", obj)
+	case err != nil:
+		return err
+	default:
+		i.Report.Done("%s %s", obj, done)
+	}
+	return nil
 }

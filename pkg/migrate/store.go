@@ -4,6 +4,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -81,6 +82,32 @@ func (s *Store) placeOf(ctx context.Context, obj *Object) (store *genericregistr
 
 // Put stores an object as it is. It overwrites any object with the same name.
 func (s *Store) Put(ctx context.Context, obj *Object) error {
+	return s.put(ctx, obj, func(runtime.Object) error { return nil })
+}
+
+// errStoredChanged is returned for a stored object that was changed.
+var errStoredChanged = errors.New("the stored object was changed")
+
+// PutOver is Put, if clients have left what is stored under the name as it was; nil is nothing. Otherwise, the error is errStoredChanged.
+func (s *Store) PutOver(ctx context.Context, obj, was *Object) error {
+	return s.put(ctx, obj, func(is runtime.Object) error { return requireLeft(obj.Kind, is, was) })
+}
+
+// requireLeft returns errStoredChanged if clients have changed a stored object. The server changes the status on each read.
+func requireLeft(kind *Kind, is runtime.Object, was *Object) error {
+	now, err := newObject(kind, is)
+	switch {
+	case err != nil:
+		return err
+	case now.UID == "" && was == nil: // nothing is stored
+		return nil
+	case now.UID == "" || was == nil || firstDifference(was.withoutServerFields(), now.withoutServerFields()) != "":
+		return errStoredChanged
+	}
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, obj *Object, check func(is runtime.Object) error) error {
 	store, key, err := s.placeOf(ctx, obj)
 	if err != nil {
 		return err
@@ -91,8 +118,8 @@ func (s *Store) Put(ctx context.Context, obj *Object) error {
 		return err
 	}
 	accessor.SetResourceVersion("") // it belongs to another etcd
-	err = store.Storage.GuaranteedUpdate(ctx, key, store.NewFunc(), true, nil, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		return wanted, nil, nil
+	err = store.Storage.GuaranteedUpdate(ctx, key, store.NewFunc(), true, nil, func(is runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		return wanted, nil, check(is)
 	}, false, nil)
 	if err != nil {
 		return fmt.Errorf("writing %s to the store: %w", obj, err)
@@ -102,12 +129,21 @@ func (s *Store) Put(ctx context.Context, obj *Object) error {
 
 // Remove deletes an object regardless of its finalizers.
 func (s *Store) Remove(ctx context.Context, obj *Object) error {
+	return s.remove(ctx, obj, func(runtime.Object) error { return nil })
+}
+
+// RemoveLeft is Remove, if clients have left the stored object as it was. Otherwise, the error is errStoredChanged.
+func (s *Store) RemoveLeft(ctx context.Context, was *Object) error {
+	return s.remove(ctx, was, func(is runtime.Object) error { return requireLeft(was.Kind, is, was) })
+}
+
+func (s *Store) remove(ctx context.Context, obj *Object, check func(is runtime.Object) error) error {
 	store, key, err := s.placeOf(ctx, obj)
 	if err != nil {
 		return err
 	}
 	uid := obj.UID
-	err = store.Storage.Delete(ctx, key, store.NewFunc(), &storage.Preconditions{UID: &uid}, func(context.Context, runtime.Object) error { return nil }, false, nil, storage.DeleteOptions{})
+	err = store.Storage.Delete(ctx, key, store.NewFunc(), &storage.Preconditions{UID: &uid}, func(_ context.Context, is runtime.Object) error { return check(is) }, false, nil, storage.DeleteOptions{})
 	if err != nil && !storage.IsNotFound(err) {
 		return fmt.Errorf("removing %s from the store: %w", obj, err)
 	}
