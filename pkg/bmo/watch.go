@@ -42,8 +42,10 @@ type Watch struct {
 	namespaces []string
 	clock      clock.Clock
 	changed    func(reason string)
-	// seen has the Leases as they were at the last look, by namespace. It is used by Learn and Run alone.
-	seen map[string]*coordinationv1.Lease
+	// seen has the Leases as they were at the last look, by namespace: nil where there was none, and nothing where no look was possible
+	// yet. It and blind, which has the namespaces in which the Lease may not be read, are used by Learn and Run alone.
+	seen  map[string]*coordinationv1.Lease
+	blind map[string]bool
 
 	mu     sync.Mutex
 	reason string
@@ -53,7 +55,7 @@ type Watch struct {
 // NewWatch returns a Watch that looks at the operator's Leases in the given namespaces. It calls changed whenever Reason has
 // changed, which must not block.
 func NewWatch(leases coordinationclient.LeasesGetter, namespaces []string, clock clock.Clock, changed func(reason string)) *Watch {
-	return &Watch{leases: leases, namespaces: namespaces, clock: clock, changed: changed, seen: map[string]*coordinationv1.Lease{}}
+	return &Watch{leases: leases, namespaces: namespaces, clock: clock, changed: changed, seen: map[string]*coordinationv1.Lease{}, blind: map[string]bool{}}
 }
 
 // Reason returns that the operator is at work, and how that shows; it is empty if nothing was seen of it for a while.
@@ -67,14 +69,17 @@ func (w *Watch) Reason() string {
 // must be called before machines are touched.
 func (w *Watch) Learn(ctx context.Context) error {
 	for _, namespace := range w.namespaces {
-		lease, err := w.get(ctx, namespace)
+		lease, may, err := w.get(ctx, namespace)
 		if err != nil {
 			return err
 		}
-		if lease == nil {
+		if !may {
 			continue
 		}
 		w.seen[namespace] = lease
+		if lease == nil {
+			continue
+		}
 		renewed, err := IsRenewed(ctx, w.leases, lease)
 		if err != nil {
 			return err
@@ -103,38 +108,52 @@ func (w *Watch) Run(ctx context.Context) error {
 
 // look compares a Lease with what it was at the last look.
 func (w *Watch) look(ctx context.Context, namespace string) {
-	lease, err := w.get(ctx, namespace)
+	lease, may, err := w.get(ctx, namespace)
 	if err != nil {
 		if ctx.Err() == nil {
 			klog.ErrorS(err, "Whether the Bare Metal Operator is at work is not known, and stays as it was")
 		}
 		return
 	}
-	before := w.seen[namespace]
+	if !may {
+		return
+	}
+	before, known := w.seen[namespace]
+	w.seen[namespace] = lease
+	if !known || lease == nil {
+		return // a Lease that could not be read until now may have been left over
+	}
 	if before == nil {
 		before = &coordinationv1.Lease{} // it has been created since
 	}
-	if lease != nil && isRenewal(before, lease) {
+	if isRenewal(before, lease) {
 		w.noteLease(lease)
 	}
-	w.seen[namespace] = lease
 }
 
-// get returns a Lease of the operator; nil if there is none, or if this server may not read it.
-func (w *Watch) get(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
+// get returns a Lease of the operator; nil if there is none. may is false if this server may not read it.
+func (w *Watch) get(ctx context.Context, namespace string) (lease *coordinationv1.Lease, may bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	lease, err := w.leases.Leases(namespace).Get(ctx, Name, metav1.GetOptions{})
+	lease, err = w.leases.Leases(namespace).Get(ctx, Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
 	case apierrors.IsForbidden(err):
-		klog.V(2).InfoS("The Lease of the Bare Metal Operator may not be read", "namespace", namespace, "err", err)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("looking for Lease %s/%s of the Bare Metal Operator: %w", namespace, Name, err)
+		if !w.blind[namespace] {
+			klog.ErrorS(err, "The Lease of the Bare Metal Operator may not be read, and the operator may not be noticed: apply the ClusterRole of this server", "namespace", namespace)
+		}
+		w.blind[namespace] = true
+		return nil, false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return nil, false, fmt.Errorf("looking for Lease %s/%s of the Bare Metal Operator: %w", namespace, Name, err)
 	}
-	return lease, nil
+	if w.blind[namespace] {
+		klog.InfoS("The Lease of the Bare Metal Operator may be read again", "namespace", namespace)
+	}
+	delete(w.blind, namespace)
+	if err != nil {
+		return nil, true, nil
+	}
+	return lease, true, nil
 }
 
 func (w *Watch) noteLease(lease *coordinationv1.Lease) {

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -31,6 +33,27 @@ type operators struct {
 	holder string
 	// lag is how far the clock of its machine lags.
 	lag time.Duration
+	// hidden is whether the Watch may not read the Lease.
+	hidden atomic.Bool
+}
+
+// hiding are Leases that may not be read while they are hidden.
+type hiding struct {
+	coordinationclient.LeasesGetter
+	coordinationclient.LeaseInterface
+	hidden *atomic.Bool
+}
+
+func (h hiding) Leases(namespace string) coordinationclient.LeaseInterface {
+	h.LeaseInterface = h.LeasesGetter.Leases(namespace)
+	return h
+}
+
+func (h hiding) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if h.hidden.Load() {
+		return nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), name, nil)
+	}
+	return h.LeaseInterface.Get(ctx, name, options)
 }
 
 // renew creates or renews the Lease. Without a holder, it releases the Lease.
@@ -76,7 +99,7 @@ func inBubble(t *testing.T, before, beside func(*operators), test func(t *testin
 			running.Go(func() { beside(o) })
 		}
 		told := ""
-		w := NewWatch(leases, []string{"elsewhere", namespace}, clock.RealClock{}, func(reason string) { told = reason })
+		w := NewWatch(hiding{LeasesGetter: leases, hidden: &o.hidden}, []string{"elsewhere", namespace}, clock.RealClock{}, func(reason string) { told = reason })
 		if err := w.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +164,33 @@ func TestOperatorRunsBeforeLeader(t *testing.T) {
 	runs := func(o *operators) { o.renewFor(time.Minute) }
 	inBubble(t, (*operators).renew, runs, func(t *testing.T, w *Watch, _ *operators) {
 		expect(t, w, "learnt", "operator-0")
+	})
+}
+
+// TestLeaseThatMayNotBeRead: a right that comes and goes neither feigns an operator, nor hides one that runs.
+func TestLeaseThatMayNotBeRead(t *testing.T) {
+	killedUnseen := func(o *operators) {
+		o.renew()
+		time.Sleep(2 * time.Minute)
+		o.hidden.Store(true)
+	}
+	inBubble(t, killedUnseen, nil, func(t *testing.T, w *Watch, o *operators) {
+		expect(t, w, "without the right")
+		time.Sleep(time.Minute)
+		o.hidden.Store(false)
+		time.Sleep(time.Minute)
+		expect(t, w, "with the right, and a Lease that is left over")
+		o.hidden.Store(true)
+		time.Sleep(time.Minute)
+		o.hidden.Store(false)
+		time.Sleep(time.Minute)
+		expect(t, w, "after the right was lost for a while")
+		o.hidden.Store(true)
+		o.renewFor(time.Minute)
+		expect(t, w, "blind")
+		o.hidden.Store(false)
+		time.Sleep(6 * time.Second)
+		expect(t, w, "renewed while the right was lost", "operator-0")
 	})
 }
 
