@@ -85,14 +85,27 @@ func ParseHardwareDetailsAnnotation(value string) (*HardwareDetails, error) {
 }
 
 // ParseStatusAnnotation parses the value of StatusAnnotation. It returns nil for an empty
-// value. Unknown fields are errors, because they would be lost.
+// value. Unknown fields are errors, because they would be lost, but for those of status.ironic
+// and status.record, which belong to the cluster from which the status comes: the former is left
+// out, and a record that cannot be read is empty.
 func ParseStatusAnnotation(value string) (*BareMetalHostStatus, error) {
 	if value == "" {
 		return nil, nil
 	}
-	status := &BareMetalHostStatus{}
-	if err := unmarshalStrict(value, status); err != nil {
+	brought := struct {
+		BareMetalHostStatus
+		// These take precedence over the fields of the status.
+		Record json.RawMessage `json:"record"`
+		Ironic json.RawMessage `json:"ironic"`
+	}{}
+	if err := unmarshalStrict(value, &brought); err != nil {
 		return nil, fmt.Errorf("must be JSON in the format of the status of a host: %w", err)
+	}
+	status := &brought.BareMetalHostStatus
+	if len(brought.Record) > 0 {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(brought.Record, &status.Record); err != nil {
+			status.Record = HostRecord{}
+		}
 	}
 	return status, nil
 }
