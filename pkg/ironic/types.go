@@ -58,6 +58,15 @@ func (s ProvisionState) IsInTransit() bool {
 	return false
 }
 
+// IsDeployed reports whether something is deployed on a node in this state.
+func (s ProvisionState) IsDeployed() bool {
+	switch s {
+	case Active, Servicing, ServiceWait, ServiceFail, ServiceHold, Rescue, Rescuing, RescueWait, RescueFail, Unrescuing, UnrescueFail:
+		return true
+	}
+	return false
+}
+
 // ProvisionTarget is a verb of PUT /v1/nodes/{id}/states/provision.
 type ProvisionTarget string
 

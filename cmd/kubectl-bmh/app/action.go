@@ -32,8 +32,8 @@ type action struct {
 	// if the hosts were not named. Empty for actions that interrupt nothing.
 	destroys string
 	// show, if it is set, says of a host what the user needs to know before a yes. Then all hosts are read, and it is
-	// asked about all of them, also about those that were named. An empty text leaves a host out.
-	show func(host *metal3.BareMetalHost) string
+	// asked about all of them, also about those that were named. An empty text leaves a host out, and why says why.
+	show func(host *metal3.BareMetalHost) (text, why string)
 	// target is what --wait waits for.
 	target hosts.Target
 	// do makes the request.
@@ -137,7 +137,7 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	}
 	if a.show != nil {
 		if found = f.showEach(found, a.show); len(found) == 0 {
-			return errors.New("there is nothing to do for these hosts")
+			return errors.New("there is nothing to do for these hosts: none waits for a confirmation of its own")
 		}
 	}
 	if err := f.confirm(found, namespace, a); err != nil {
@@ -216,13 +216,17 @@ func (f *actionFlags) answerPrinter() (func(host *metal3.BareMetalHost, past, me
 // namedInQuestion is how many hosts a question names.
 const namedInQuestion = 5
 
-// showEach shows hosts, and returns those of which there is something to show.
-func (f *actionFlags) showEach(found []*metal3.BareMetalHost, show func(*metal3.BareMetalHost) string) []*metal3.BareMetalHost {
+// showEach shows hosts, and returns those of which there is something to show. If hosts were named, it says why others are left out.
+func (f *actionFlags) showEach(found []*metal3.BareMetalHost, show func(*metal3.BareMetalHost) (text, why string)) []*metal3.BareMetalHost {
 	var shown []*metal3.BareMetalHost
 	for _, host := range found {
-		if text := show(host); text != "" {
+		text, why := show(host)
+		switch {
+		case text != "":
 			fmt.Fprintln(f.ErrOut, text)
 			shown = append(shown, host)
+		case f.isByName():
+			fmt.Fprintf(f.ErrOut, "%s is left out: %s\n", view.Clean(host.Name), view.Clean(why))
 		}
 	}
 	return shown

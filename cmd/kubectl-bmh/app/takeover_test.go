@@ -87,10 +87,11 @@ func TestTakeover(t *testing.T) {
 		"nothing runs": {args: []string{"idle", "--yes"}, posted: []string{"node-of-idle "}},
 		"not shown": {args: []string{"foreign", "--yes"}, posted: []string{"node-of-foreign whatever"}, says: []string{
 			"node-of-foreign, of which nothing else is shown", "if something is deployed on the node, it counts as provisioned"}},
-		"not held":       {args: []string{"healthy", "--yes"}, code: exitError, says: []string{"there is nothing to do"}},
-		"all":            {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, "node-of-foreign whatever", "node-of-idle ", moved}, says: []string{"and is switched off", "changed: ", "look at the machine once more"}},
-		"no such host":   {args: []string{"absent", "--yes"}, code: exitError, says: []string{"not found"}},
-		"server dry run": {args: []string{"moved", "--dry-run=server"}, posted: []string{moved}},
+		"not held":        {args: []string{"healthy", "--yes"}, code: exitError, says: []string{"healthy is left out: it is not held\n", "there is nothing to do"}},
+		"held as all are": {args: []string{"restored", "--yes"}, code: exitError, says: []string{"restored is left out: it is held as all hosts are, for Restored"}},
+		"all":             {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, "node-of-foreign whatever", "node-of-idle ", moved}, says: []string{"and if it is on, it stays on", "changed: ", "look at the machine once more"}},
+		"no such host":    {args: []string{"absent", "--yes"}, code: exitError, says: []string{"not found"}},
+		"server dry run":  {args: []string{"moved", "--dry-run=server"}, posted: []string{moved}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,9 +106,67 @@ func TestTakeover(t *testing.T) {
 				t.Errorf("taken over: %q, want %q", got, test.posted)
 			}
 			expect(t, "stderr", c.errOut, test.says...)
-			if strings.Contains(c.errOut, "restored") || test.code == 0 && strings.Contains(c.errOut, "healthy") {
+			if strings.Contains(c.errOut, "node-of-restored") || test.code == 0 && strings.Contains(c.errOut, "healthy") {
 				t.Errorf("shows a host that cannot be confirmed:\n%s", c.errOut)
 			}
 		})
+	}
+}
+
+// TestAfterTakeover: the question says what the server does after a yes.
+func TestAfterTakeover(t *testing.T) {
+	const (
+		wiped      = "WHAT THE MACHINE RUNS IS UNDEPLOYED"
+		kept       = "and if it is on, it stays on until spec.online changes"
+		switchedOn = "and is switched on"
+	)
+	node := func(state, instance string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Ironic = &metal3.IronicStatus{NodeUUID: "n", ProvisionState: state, InstanceUUID: instance, PowerState: "power on"}
+		}
+	}
+	noImage := func(h *metal3.BareMetalHost) { h.Spec.Image = nil }
+	ran := func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image.URL = "http://images/x" }
+	offline := func(h *metal3.BareMetalHost) { h.Spec.Online = false }
+	isOff := func(h *metal3.BareMetalHost) { h.Status.Ironic.PowerState = "power off" }
+	external := func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	deprovisioning := func(h *metal3.BareMetalHost) { h.Status.OperationHistory.Deprovision.Start = metav1.NewTime(now) }
+	deployment := func(instance string, keep bool) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "n", InstanceUUID: instance, KeepPower: keep}
+		}
+	}
+	type changes = []func(*metal3.BareMetalHost)
+	for _, c := range []struct {
+		name     string
+		state    metal3.ProvisioningState
+		change   changes
+		says, no string
+	}{
+		{"runs its image", metal3.StateProvisioned, changes{node("active", "i")}, "it counts as provisioned with the image of its spec", wiped},
+		{"without an image", metal3.StateProvisioned, changes{node("active", "i"), noImage}, wiped, ""},
+		{"is rescued, without an image", metal3.StateProvisioned, changes{node("rescue", "i"), noImage}, wiped, "goes on as its spec says"},
+		{"is serviced, with its image", metal3.StateProvisioned, changes{node("service failed", "i")}, "it counts as provisioned with the image of its spec", "node is adopted"},
+		{"lost since a backup, without an image", metal3.StateProvisioned, changes{node("manageable", ""), noImage, ran}, wiped, "goes on as its spec says"},
+		{"of nobody's, without anything to confirm", metal3.StateProvisioned, changes{node("active", ""), noImage}, "goes on as its spec says", wiped},
+		{"was external, without an image", metal3.StateExternallyProvisioned, changes{node("manageable", "i"), noImage}, wiped, ""},
+		{"to be adopted", metal3.StateProvisioned, changes{node("manageable", ""), ran}, "its node is adopted", "IS WRITTEN"},
+		{"nothing runs", metal3.StateAvailable, changes{node("manageable", "")}, "THE IMAGE OF ITS SPEC IS WRITTEN", ""},
+		{"undeploying", metal3.StateDeprovisioning, changes{node("rescue", "i"), deprovisioning}, wiped, "counts as provisioned"},
+		{"undeploying, and wanted again", metal3.StateDeprovisioning, changes{node("active", "i"), deprovisioning}, "counts as provisioned", wiped},
+		{"external", metal3.StateExternallyProvisioned, changes{node("active", ""), external, noImage}, "goes on as externally provisioned", wiped},
+		{"external, but provisioned by the server", metal3.StateProvisioned, changes{node("active", "i"), external, noImage, ran}, wiped, "externally"},
+
+		{"runs, offline", metal3.StateProvisioned, changes{node("active", "i"), offline}, kept, "is switched off"},
+		{"runs another deployment, offline", metal3.StateProvisioned, changes{node("active", "i"), offline, deployment("j", false)}, kept, "is switched off"},
+		{"runs its deployment, for which online has counted", metal3.StateProvisioned, changes{node("active", "i"), offline, deployment("i", false)}, "and is switched off", kept},
+		{"runs its deployment, left on", metal3.StateProvisioned, changes{node("active", "i"), offline, deployment("i", true)}, kept, "is switched off"},
+		{"to be adopted, for which online has counted", metal3.StateProvisioned, changes{node("manageable", ""), offline, ran, deployment("i", false)}, "and is switched off", kept},
+		{"off, offline", metal3.StateProvisioned, changes{node("active", "i"), offline, isOff}, "with the image of its spec", "and i"},
+		{"off, online", metal3.StateProvisioned, changes{node("active", "i"), isOff}, switchedOn, ""},
+	} {
+		if got := afterTakeover(host("w", c.state, c.change...)); !strings.Contains(got, c.says) || c.no != "" && strings.Contains(got, c.no) {
+			t.Errorf("%s: %q, want %q and not %q", c.name, got, c.says, c.no)
+		}
 	}
 }

@@ -43,14 +43,7 @@ func nextOfRegistering(s Situation) Step {
 }
 
 // isDeployed reports whether something is deployed on a node in this state.
-func isDeployed(state ironic.ProvisionState) bool {
-	switch state {
-	case ironic.Active, ironic.Servicing, ironic.ServiceWait, ironic.ServiceFail, ironic.ServiceHold,
-		ironic.Rescue, ironic.Rescuing, ironic.RescueWait, ironic.RescueFail, ironic.Unrescuing, ironic.UnrescueFail:
-		return true
-	}
-	return false
-}
+func isDeployed(state ironic.ProvisionState) bool { return state.IsDeployed() }
 
 // takeOver returns the step for a node that was deployed by another user of Ironic, or whose host has lost
 // its status. If the spec asks for an image, a person has to confirm that it is what the machine runs.
