@@ -61,6 +61,20 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// TestRebootFailed: a machine that hangs is on all the same, and a script must not go on.
+func TestRebootFailed(t *testing.T) {
+	hangs := func(h *metal3.BareMetalHost) {
+		h.Status.Ironic.LastError = "Failed to change power state to 'power on' by 'soft rebooting': it took too long"
+	}
+	c := newCluster(host("w-0", metal3.StateProvisioned, hangs), host("w-1", metal3.StateProvisioned))
+	c.answerPower()
+	if code := c.run(t, "power", "reboot", "w-0", "w-1", "--wait"); code != exitHopeless {
+		t.Errorf("exit code %d", code)
+	}
+	expect(t, "stdout", c.out, "baremetalhost.metal3.io/w-1 is rebooted\n")
+	expect(t, "stderr", c.errOut, "w-0: the machine was not rebooted", "it took too long", "--mode hard", "1 of 2 hosts cannot be rebooted")
+}
+
 func TestPowerPrintsAnswers(t *testing.T) {
 	c := newCluster(host("w-0", metal3.StateProvisioned))
 	c.answerPower()

@@ -40,7 +40,7 @@ func powerAction(what metal3.PowerAction, mode metal3.PowerMode) action {
 	case metal3.PowerActionOff:
 		a.destroys, a.target = "switches off", hosts.Off
 	case metal3.PowerActionReboot:
-		a.destroys = "reboots"
+		a.destroys, a.target = "reboots", hosts.Rebooted
 	}
 	return a
 }

@@ -287,6 +287,9 @@ func (w *wait) updateHost(h *waitedHost, host *metal3.BareMetalHost, now time.Ti
 		}
 		h.step, h.stepBegan = step, now
 	}
+	if h.Failed = hosts.FailedAt(host, w.target); h.Failed != "" {
+		return
+	}
 	if hosts.Reached(host, w.target) {
 		w.arrived(h, now)
 		return

@@ -165,6 +165,9 @@ func TestReached(t *testing.T) {
 		{"on without the change", host(metal3.StateProvisioned, power("power on", ""), withError, serviceEnded), On, true},
 		{"the ramdisk is on", host(metal3.StateInspecting, power("power on", "")), On, false},
 		{"between ramdisks", host(metal3.StatePreparing, power("power off", "")), Off, false},
+		{"rebooted", host(metal3.StateProvisioned, power("power on", "")), Rebooted, true},
+		{"rebooting", host(metal3.StateProvisioned, power("power on", "rebooting")), Rebooted, false},
+		{"not rebooted", host(metal3.StateProvisioned, power("power on", ""), lastError(softFailed)), Rebooted, false},
 		{"held off", host(metal3.StateProvisioned, power("power off", ""), rebooting(metal3.RebootAnnotationPrefix+"x")), Off, true},
 		{"ok", host(metal3.StateInspecting), OK, true},
 		{"not ok", host(metal3.StateInspecting, withError), OK, false},
@@ -179,6 +182,43 @@ func TestReached(t *testing.T) {
 	for _, target := range Targets {
 		if target != Deleted && Reached(host(metal3.StateProvisioned, deleting), target) {
 			t.Errorf("a host that is being deleted is %s", target)
+		}
+	}
+}
+
+// What Ironic says of reboots that have failed.
+const (
+	softFailed = "Failed to change power state to 'power on' by 'soft rebooting': Failed to set node power state to power on."
+	hardFailed = "Failed to change power state to 'power on' by 'rebooting': Redfish exception occurred."
+)
+
+func lastError(text string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) { h.Status.Ironic.LastError = text }
+}
+
+// TestFailedAt: a reboot that has failed leaves the machine on, without an error of the host.
+func TestFailedAt(t *testing.T) {
+	reserved := func(h *metal3.BareMetalHost) { h.Status.Ironic.Reservation = "conductor" }
+	toReboot := func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.RebootAnnotation: ""} }
+	for _, c := range []struct {
+		name   string
+		host   *metal3.BareMetalHost
+		target Target
+		want   string
+	}{
+		{"well", host(metal3.StateProvisioned, power("power on", "")), Rebooted, ""},
+		{"soft", host(metal3.StateProvisioned, power("power on", ""), lastError(softFailed)), Rebooted, "the machine was not rebooted, and is on as before: " + softFailed + " (--mode hard does not ask the system)"},
+		{"hard", host(metal3.StateProvisioned, power("power on", ""), lastError(hardFailed)), Rebooted, "the machine was not rebooted, and is on as before: " + hardFailed},
+		{"another target", host(metal3.StateProvisioned, power("power on", ""), lastError(hardFailed)), On, ""},
+		{"another error", host(metal3.StateProvisioned, power("power on", ""), lastError("Failed to change power state to 'power off' by 'power off': no")), Rebooted, ""},
+		{"under way", host(metal3.StateProvisioned, power("power on", "rebooting"), lastError(hardFailed)), Rebooted, ""},
+		{"about to begin", host(metal3.StateProvisioned, power("power on", ""), lastError(hardFailed), reserved), Rebooted, ""},
+		{"by the annotation", host(metal3.StateProvisioned, power("power on", ""), lastError(hardFailed), toReboot), Rebooted, ""},
+		{"off, and to be switched on", host(metal3.StateProvisioned, power("power off", ""), lastError(hardFailed)), Rebooted, ""},
+		{"no node", host(metal3.StateProvisioned), Rebooted, ""},
+	} {
+		if got := FailedAt(c.host, c.target); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

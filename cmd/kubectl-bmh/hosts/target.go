@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,11 @@ const (
 	Deleted Target = "deleted"
 )
 
-// Targets are all targets.
+// Rebooted is what power reboot waits for: On, after a reboot that has not failed. Nobody can name it, because after another
+// change of the power there is nothing to tell it by.
+const Rebooted Target = "rebooted"
+
+// Targets are all targets that one can name.
 var Targets = []Target{Registered, Inspected, Available, Provisioned, ExternallyProvisioned, On, Off, OK, Idle, Deleted}
 
 // Reached reports whether a host, which exists, is where it is wanted.
@@ -63,6 +68,8 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 		return state == metal3.StateExternallyProvisioned && !hasError
 	case On, Off:
 		return isPowered(host, target == On) && !IsBusy(host)
+	case Rebooted:
+		return isPowered(host, true) && !IsBusy(host) && FailedAt(host, target) == ""
 	case OK:
 		return Problem(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
 	case Idle:
@@ -114,7 +121,7 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 		return "its spec asks for an image", false
 	case target == ExternallyProvisioned && !spec.ExternallyProvisioned:
 		return "its spec does not say that it is externally provisioned", false
-	case target == On && !spec.Online:
+	case (target == On || target == Rebooted) && !spec.Online:
 		return "its spec.online is false", false
 	case target == Off && spec.Online:
 		return "its spec.online is true", false
@@ -122,6 +129,23 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 		return "nobody has deleted it", false
 	}
 	return "", true
+}
+
+// FailedAt says why a host has failed at the target, and neither the server nor Ironic tries again; empty if it has not. A machine
+// that Ironic could not reboot is on, as it is to be, so its host has no error. Ironic clears its last error when it begins to change
+// the power, so it is not that of an earlier reboot.
+func FailedAt(host *metal3.BareMetalHost, target Target) string {
+	ironic := host.Status.Ironic
+	if target != Rebooted || ironic == nil || ironic.TargetPowerState != "" || ironic.PowerState != ironicPowerOn || ironic.Reservation != "" || isToReboot(host) {
+		return ""
+	}
+	if !strings.HasPrefix(ironic.LastError, "Failed to change power state to '") || !strings.Contains(ironic.LastError, "rebooting'") {
+		return ""
+	}
+	if strings.Contains(ironic.LastError, "soft rebooting'") {
+		return "the machine was not rebooted, and is on as before: " + ironic.LastError + " (--mode hard does not ask the system)"
+	}
+	return "the machine was not rebooted, and is on as before: " + ironic.LastError
 }
 
 // Blocked says what keeps a host from going on, or returns an empty text. Only a person can
