@@ -75,6 +75,18 @@ func TestRebootFailed(t *testing.T) {
 	expect(t, "stderr", c.errOut, "w-0: the machine was not rebooted", "it took too long", "--mode hard", "1 of 2 hosts cannot be rebooted")
 }
 
+// TestRetryWaitsForTheAttempt: that it has begun is not yet that it has gone well.
+func TestRetryWaitsForTheAttempt(t *testing.T) {
+	c := newCluster(host("w-0", metal3.StateInspecting))
+	c.metal3.PrependReactor("create", "baremetalhosts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, action.(clienttesting.CreateAction).GetObject(), nil
+	})
+	if code := c.run(t, "retry", "w-0", "--wait", "--timeout", "50ms"); code != exitTimeout {
+		t.Errorf("exit code %d: %s", code, c.errOut)
+	}
+	expect(t, "stderr", c.errOut, "w-0 is not ok and idle")
+}
+
 func TestPowerPrintsAnswers(t *testing.T) {
 	c := newCluster(host("w-0", metal3.StateProvisioned))
 	c.answerPower()

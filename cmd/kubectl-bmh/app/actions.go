@@ -43,7 +43,7 @@ func newRetryCommand(s *session) *cobra.Command {
 		`  kubectl bmh retry worker-0
   kubectl bmh retry --all --wait`,
 		action{
-			past: "retried", target: hosts.OK,
+			past: "retried", target: hosts.Settled,
 			do: post(hostClient.Retry, &metal3.HostRetry{}, func(answer *metal3.HostRetry) string { return answer.Status.Message }),
 		})
 }

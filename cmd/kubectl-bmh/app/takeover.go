@@ -27,7 +27,7 @@ If something else is deployed on a node by the time of a yes, its host remains h
   kubectl bmh takeover --all --dry-run=server
   kubectl bmh takeover -l rack=7 --yes --wait`,
 		action{
-			past: "taken over", destroys: "confirms the nodes of", target: hosts.OK, show: showHeld,
+			past: "taken over", destroys: "confirms the nodes of", target: hosts.Settled, show: showHeld,
 			do: func(ctx context.Context, client hostClient, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
 				do := post(hostClient.Takeover, takeoverOf(host), func(answer *metal3.HostTakeover) string { return answer.Status.Message })
 				return do(ctx, client, host, options)

@@ -107,6 +107,7 @@ func TestProgress(t *testing.T) {
 }
 
 func TestReached(t *testing.T) {
+	inMaintenance := func(h *metal3.BareMetalHost) { h.Status.Ironic.Maintenance = true }
 	deleting := func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} }
 	image := func(wanted, deployed string) func(*metal3.BareMetalHost) {
 		return func(h *metal3.BareMetalHost) {
@@ -171,6 +172,13 @@ func TestReached(t *testing.T) {
 		{"held off", host(metal3.StateProvisioned, power("power off", ""), rebooting(metal3.RebootAnnotationPrefix+"x")), Off, true},
 		{"ok", host(metal3.StateInspecting), OK, true},
 		{"not ok", host(metal3.StateInspecting, withError), OK, false},
+		{"ok with a warning light", host(metal3.StateProvisioned, withCondition(metal3.HealthyCondition, metav1.ConditionFalse, metal3.WarningReason)), OK, true},
+		{"ok in maintenance", host(metal3.StateProvisioned, power("power on", ""), inMaintenance), OK, true},
+		{"held", host(metal3.StateProvisioned, withCondition(metal3.HeldCondition, metav1.ConditionTrue, metal3.AnotherBMCReason)), OK, false},
+		{"without Ironic", host(metal3.StateProvisioned, withCondition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.UnreachableReason)), OK, false},
+		{"trying again", host(metal3.StateInspecting), Settled, false},
+		{"failed again", host(metal3.StateAvailable, withError), Settled, false},
+		{"settled", host(metal3.StateAvailable), Settled, true},
 		{"idle", host(metal3.StateProvisioned), Idle, true},
 		{"busy", host(metal3.StateProvisioning), Idle, false},
 		{"idle but for a reboot that was asked for", host(metal3.StateProvisioned, power("power on", ""), rebooting(metal3.RebootAnnotation)), Idle, false},

@@ -33,7 +33,7 @@ const (
 	// On and Off: the power is so, and no operation or reboot is about to change it.
 	On  Target = "on"
 	Off Target = "off"
-	// OK: the host has no error.
+	// OK: the host has no error, and nothing keeps it from going on.
 	OK Target = "ok"
 	// Idle: nothing is being done with the host, with or without an error.
 	Idle Target = "idle"
@@ -41,9 +41,13 @@ const (
 	Deleted Target = "deleted"
 )
 
-// Rebooted is what power reboot waits for: On, after a reboot that has not failed. Nobody can name it, because after another
-// change of the power there is nothing to tell it by.
-const Rebooted Target = "rebooted"
+// Targets of actions, which nobody can name.
+const (
+	// Rebooted: On, after a reboot that has not failed. After another change of the power there is nothing to tell that by.
+	Rebooted Target = "rebooted"
+	// Settled: OK and Idle. An error disappears when another attempt begins, and comes back when that fails, too.
+	Settled Target = "ok and idle"
+)
 
 // Targets are all targets that one can name.
 var Targets = []Target{Registered, Inspected, Available, Provisioned, ExternallyProvisioned, On, Off, OK, Idle, Deleted}
@@ -71,7 +75,9 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	case Rebooted:
 		return isPowered(host, true) && !IsBusy(host) && FailedAt(host, target) == ""
 	case OK:
-		return Problem(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
+		return hindrance(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
+	case Settled:
+		return Reached(host, OK) && !IsBusy(host)
 	case Idle:
 		return !IsBusy(host) && !isToReboot(host) && (host.Status.Ironic == nil || host.Status.Ironic.TargetPowerState == "")
 	}
