@@ -194,6 +194,42 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// TestIsAskedFor: who waits for what nobody is about to do is told so.
+func TestIsAskedFor(t *testing.T) {
+	paused := func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.PausedAnnotation: "me"} }
+	detached := func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }
+	uninspected := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeDisabled }
+	deleting := func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} }
+	for _, c := range []struct {
+		name   string
+		host   *metal3.BareMetalHost
+		target Target
+		why    string
+	}{
+		{"inspecting", host(metal3.StateInspecting), Inspected, ""},
+		{"never inspected", host(metal3.StateAvailable, uninspected), Inspected, "its spec.inspectionMode is disabled"},
+		{"available without an inspection", host(metal3.StateRegistering, uninspected), Available, ""},
+		{"unmanaged", host(metal3.StateUnmanaged), Available, "it is unmanaged, because its spec has no BMC"},
+		{"unmanaged and deleted", host(metal3.StateUnmanaged, deleting), Deleted, ""},
+		{"paused", host(metal3.StateInspecting, paused), Available, "it is paused by me"},
+		{"paused and deleted", host(metal3.StateAvailable, paused, deleting), Deleted, "it is paused by me"},
+		{"paused, while Ironic switches it", host(metal3.StateAvailable, paused, power("power off", "power on"), online), On, ""},
+		{"detached", host(metal3.StateAvailable, detached, online), On, "it is detached"},
+		{"detached and deleted", host(metal3.StateAvailable, detached, deleting), Deleted, ""},
+		{"detached, for an image", host(metal3.StateAvailable, detached), Available, "it is detached"},
+		{"to be on", host(metal3.StateAvailable, online), On, ""},
+		{"to be off", host(metal3.StateAvailable), On, "its spec.online is false"},
+		{"not deleted", host(metal3.StateAvailable, paused), Deleted, "nobody has deleted it"},
+	} {
+		if why, ok := IsAskedFor(c.host, c.target); why != c.why || ok != (c.why == "") {
+			t.Errorf("%s: %q %t, want %q", c.name, why, ok, c.why)
+		}
+	}
+	if Reached(host(metal3.StateAvailable, detached), Available) {
+		t.Error("no image can be written to a detached host")
+	}
+}
+
 // What Ironic says of reboots that have failed.
 const (
 	softFailed = "Failed to change power state to 'power on' by 'soft rebooting': Failed to set node power state to power on."

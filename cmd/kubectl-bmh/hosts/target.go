@@ -65,7 +65,7 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	case Inspected:
 		return host.Status.HardwareDetails != nil && state != metal3.StateNone && state != metal3.StateRegistering && state != metal3.StateInspecting
 	case Available:
-		return (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
+		return !IsDetached(host) && (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
 	case Provisioned:
 		return state == metal3.StateProvisioned && !hasError && runsWhatIsWanted(host)
 	case ExternallyProvisioned:
@@ -111,19 +111,32 @@ func isToReboot(host *metal3.BareMetalHost) bool {
 	return asked
 }
 
-// IsAskedFor reports whether the spec of a host asks for the target. If it does not, why says
+// IsAskedFor reports whether a host that has not reached the target is on its way there. If it is not, why says
 // what would have to be changed.
 func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool) {
-	spec := &host.Spec
+	spec, state := &host.Spec, host.Status.Provisioning.State
 	wantsImage := spec.Image != nil && spec.Image.URL != "" || spec.CustomDeploy != nil
+	isSwitched := (target == On || target == Off || target == Rebooted) && host.Status.Ironic != nil && host.Status.Ironic.TargetPowerState != ""
 	switch {
+	case target == Deleted && host.DeletionTimestamp == nil:
+		return "nobody has deleted it", false
+	case metal3.IsPaused(host) && !isSwitched:
+		return "it is paused by " + cmp.Or(host.Annotations[metal3.PausedAnnotation], "an annotation"), false
+	case target == Deleted:
+		return "", true
+	case IsDetached(host) && target != Idle:
+		return "it is detached", false
+	case state == metal3.StateUnmanaged && target != Idle && target != OK:
+		return "it is unmanaged, because its spec has no BMC", false
+	case target == Inspected && host.InspectionDisabled():
+		return "its spec.inspectionMode is disabled", false
 	case target == Provisioned && !wantsImage:
 		return "its spec asks for no image", false
-	case target == Provisioned && !spec.Online && host.Status.Provisioning.State != metal3.StateProvisioned:
+	case target == Provisioned && !spec.Online && state != metal3.StateProvisioned:
 		return "its spec.online is false", false
 	case target == Available && spec.ExternallyProvisioned:
 		return "its spec says that it is externally provisioned", false
-	case target == Available && wantsImage && host.Status.Provisioning.State == metal3.StateProvisioned:
+	case target == Available && wantsImage && state == metal3.StateProvisioned:
 		return "its spec asks for an image", false
 	case target == ExternallyProvisioned && !spec.ExternallyProvisioned:
 		return "its spec does not say that it is externally provisioned", false
@@ -131,8 +144,6 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 		return "its spec.online is false", false
 	case target == Off && spec.Online:
 		return "its spec.online is true", false
-	case target == Deleted && host.DeletionTimestamp == nil:
-		return "nobody has deleted it", false
 	}
 	return "", true
 }
