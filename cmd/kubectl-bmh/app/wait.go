@@ -193,7 +193,23 @@ type wait struct {
 	target hosts.Target
 	began  time.Time
 	hosts  []*waitedHost
+	// others are the hosts whose times are known, and usual is what these say of a state that was asked for.
 	others []*metal3.BareMetalHost
+	usual  map[metal3.ProvisioningState]string
+}
+
+// usualIn says how long the operation of a state took on others. That is computed once: it goes through all hosts, and is asked for
+// by all hosts every second.
+func (w *wait) usualIn(state metal3.ProvisioningState) string {
+	text, isKnown := w.usual[state]
+	if !isKnown {
+		text = hosts.Expectation(w.others, state)
+		if w.usual == nil {
+			w.usual = map[metal3.ProvisioningState]string{}
+		}
+		w.usual[state] = text
+	}
+	return text
 }
 
 // waitedHost is a host that is waited for.
@@ -280,7 +296,7 @@ func (w *wait) updateHost(h *waitedHost, host *metal3.BareMetalHost, now time.Ti
 		return
 	}
 	h.Host = host
-	h.Usual = hosts.Expectation(w.others, host.Status.Provisioning.State)
+	h.Usual = w.usualIn(host.Status.Provisioning.State)
 	if step := hosts.ProgressOf(host).String(); step != h.step {
 		if h.step != "" {
 			h.LastStep, h.LastStepTook = h.step, now.Sub(h.stepBegan)

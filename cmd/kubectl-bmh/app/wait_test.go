@@ -107,6 +107,22 @@ func TestWaitFollowsChanges(t *testing.T) {
 	expect(t, "stderr", c.errOut, "2026-11-22T12:00:00Z  w-0  provisioned  power=on  done after 0s")
 }
 
+// TestUsualIsComputedOnce: with ten thousand hosts, going through all for each of them every second keeps a core busy for hours.
+func TestUsualIsComputedOnce(t *testing.T) {
+	took := host("a", metal3.StateProvisioned, func(h *metal3.BareMetalHost) {
+		h.Status.OperationHistory.Provision = metal3.OperationMetric{Start: metav1.NewTime(now.Add(-time.Minute)), End: metav1.NewTime(now)}
+	})
+	w := &wait{others: []*metal3.BareMetalHost{took}}
+	const want = "the last deployment took 60s"
+	if got := w.usualIn(metal3.StateProvisioning); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.others = nil
+	if got := w.usualIn(metal3.StateProvisioning); got != want {
+		t.Errorf("asked once more: %q, want %q", got, want)
+	}
+}
+
 func TestWaitForDeletion(t *testing.T) {
 	at := metav1.NewTime(now)
 	c := newCluster(host("w", metal3.StateDeleting, func(h *metal3.BareMetalHost) { h.DeletionTimestamp, h.Finalizers = &at, []string{"x"} }))
