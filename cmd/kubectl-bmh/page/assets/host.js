@@ -43,11 +43,11 @@ export function showHost({ main, fleet, title }, namespace, name) {
 
   function drawRow() {
     const found = fleet.find(namespace, name);
-    if (!found && wasInFleet) return gone();
-    // A host that was just created, or that was not selected, is not in the list.
+    // A host that was just created, or that is not selected, is not in the list either. Only the answer to a read says that one is gone.
+    if (!found && wasInFleet) readSoon(0);
     row = found ?? detail;
-    if (!row) return;
     wasInFleet = Boolean(found);
+    if (!row) return;
     isGone = false;
     showState(stateText, row);
     setText(sinceText, row.since ? ` for ${duration(row.since)}` : "");
@@ -66,14 +66,14 @@ export function showHost({ main, fleet, title }, namespace, name) {
   function gone() {
     if (isGone) return;
     isGone = true;
-    wasInFleet = false;
-    row = null;
     stateText.replaceChildren(detail ? "This host was deleted." : "There is no such host.");
+    row = detail = null; // or the next change of another host would show it once more
     stateText.className = "";
     setText(sinceText, "");
     steps.hidden = bar.hidden = true;
     setText(step, "");
     buttons.replaceChildren();
+    cache.delete(buttons);
   }
 
   function readSoon(pause) {
