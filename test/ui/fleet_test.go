@@ -169,6 +169,30 @@ func TestThousandHosts(t *testing.T) {
 	b.noComplaints()
 }
 
+// TestSelectAll: the hosts for which there is no room are not selected with those that are shown.
+func TestSelectAll(t *testing.T) {
+	t.Parallel()
+	server, _ := newPage(t, http.NotFound)
+	show(t, server, fleetOf(1002))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait("main", "1000 of 1002 hosts are shown")
+	b.click(`thead input`)
+	b.wait(".bulk", "1000 hosts selected")
+	b.press("main", "1000 of 1002 hosts are shown: show 2 more")
+	b.waitFor("the other rows", func() string {
+		if n := eval[int](b, `document.querySelectorAll("tbody tr").length`); n != 1002 {
+			return fmt.Sprint(n)
+		}
+		return ""
+	})
+	b.wait(".bulk", "1000 hosts selected")
+	if is := eval[bool](b, `document.querySelector("thead input").checked`); is {
+		t.Error("all hosts that are shown count as selected")
+	}
+	b.noComplaints()
+}
+
 // TestCraftedLinks: addresses that nobody's page has written show the list.
 func TestCraftedLinks(t *testing.T) {
 	t.Parallel()

@@ -54,13 +54,14 @@ export function showList({ main, fleet, title }, query) {
   const view = { text: query.get("q") ?? "", show: query.get("show") ?? "all", sort: Object.hasOwn(sorts, query.get("sort")) ? query.get("sort") : "name", reverse: query.has("reverse"), limit: pageSize };
   const selected = new Set();
   const lines = new Map();
-  let visible = [];
+  // visible are the hosts that match, and here those of them that are in the document.
+  let visible = [], here = [];
   const isAll = fleet.scope.allNamespaces;
   const used = columns.filter((c) => isAll || !c.onlyAll);
 
   const filter = h("input", { type: "search", id: "filter", value: view.text, autocomplete: "off", spellcheck: "false", oninput: () => { view.text = filter.value; changed(); } });
   const counts = h("div", { class: "counts", role: "group", "aria-label": "Show" });
-  const all = h("input", { type: "checkbox", "aria-label": "Select all hosts that are shown", onchange: () => { for (const row of visible) select(row.id, all.checked); showSelection(); } });
+  const all = h("input", { type: "checkbox", "aria-label": "Select all hosts that are shown", onchange: () => { for (const row of here) select(row.id, all.checked); showSelection(); } });
   const headings = new Map();
   const head = h("tr", null, h("th", { scope: "col", class: "select" }, all), used.map((c) => {
     const heading = h("th", { scope: "col", class: c.name }, c.sort ? h("button", { type: "button", onclick: () => sortBy(c.sort) }, c.title) : c.title);
@@ -124,7 +125,7 @@ export function showList({ main, fleet, title }, query) {
   function showSelection() {
     bulk.hidden = selected.size === 0 || fleet.scope.readOnly;
     setText(chosen, `${plural(selected.size, "host")} selected`);
-    all.checked = visible.length > 0 && selected.size === visible.length;
+    all.checked = here.length > 0 && selected.size === here.length;
     all.indeterminate = selected.size > 0 && !all.checked;
   }
 
@@ -139,10 +140,10 @@ export function showList({ main, fleet, title }, query) {
   function draw() {
     const text = view.text.toLowerCase(), sign = view.reverse ? -1 : 1;
     visible = [...fleet.rows.values()].filter((row) => wanted(row, text)).sort((a, b) => sign * (sorts[view.sort](a, b) || compare(a.namespace, b.namespace) || compare(a.name, b.name)));
-    const here = visible.slice(0, view.limit);
+    here = visible.slice(0, view.limit);
     for (const id of [...lines.keys()]) if (!fleet.rows.has(id)) lines.delete(id);
     // What is not shown must not be acted on.
-    const ids = new Set(visible.map((row) => row.id));
+    const ids = new Set(here.map((row) => row.id));
     for (const id of [...selected]) if (!ids.has(id)) select(id, false);
     const stay = new Set(here.map((row) => lines.get(row.id)?.element));
     for (const element of [...body.children]) if (!stay.has(element)) element.remove();
