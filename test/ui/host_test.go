@@ -106,3 +106,47 @@ func TestLeftTheList(t *testing.T) {
 	b.wait(".actions", "Delete…")
 	b.noComplaints()
 }
+
+// TestNamesakes: with all namespaces, a question names the host so that it is not taken for another one of the same name.
+func TestNamesakes(t *testing.T) {
+	t.Parallel()
+	known := &cluster{}
+	hosts := fleetOf(2)
+	for i, ns := range []string{"east", "west"} {
+		hosts[i].Namespace, hosts[i].Name = ns, "worker-0"
+	}
+	known.set(hosts)
+	server, requests := newPage(t, http.NotFound, func(o *page.Options) {
+		o.Detail, o.Scope = known.detail, page.Scope{Context: "lab", AllNamespaces: true}
+		o.Rights = func(context.Context, string) map[page.Right]bool {
+			return map[page.Right]bool{page.RightPower: true, page.RightDelete: true}
+		}
+	})
+	show(t, server, hosts)
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "2 hosts")
+	b.click(`[aria-label="Select east/worker-0"]`)
+	b.click(`[aria-label="Select west/worker-0"]`)
+	b.press("main", "Power off")
+	b.wait("dialog", "east/worker-0")
+	b.wait("dialog", "west/worker-0")
+	b.press("dialog", "Power off 2 hosts")
+	b.wait("dialog", "These were refused")
+	b.wait("dialog", "west/worker-0")
+	b.press("dialog", "Close")
+
+	eval[bool](b, `location.hash = "#/host/west/worker-0", true`)
+	b.wait("h2", "west/worker-0")
+	b.wait("#facts + div", "west")
+	asked := requests.Load()
+	b.press("main", "Delete…")
+	b.wait("dialog h2", "Delete west/worker-0?")
+	b.do(chromedp.SendKeys(chromedp.CSS("dialog input"), "worker-0"))
+	b.press("dialog", "Delete")
+	b.wait("dialog", "This is not the name of the host, which is west/worker-0.")
+	if n := requests.Load() - asked; n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+	b.noComplaints()
+}

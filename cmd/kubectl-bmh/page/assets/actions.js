@@ -19,11 +19,11 @@ function why(row, action, rights) {
   return "";
 }
 
-const namesOf = (rows) => h("ul", { class: "names" }, rows.map(([row, reason]) => h("li", null, h("b", null, row.name), reason ? `: ${reason}` : "")));
 
 // changePower asks, and then changes the power of hosts. It says which are left out and why, and in the
-// end what has become of each.
-export async function changePower(rows, action, mode) {
+// end what has become of each. nameOf is what they are called.
+export async function changePower(rows, action, mode, nameOf) {
+  const namesOf = (some) => h("ul", { class: "names" }, some.map(([row, reason]) => h("li", null, h("b", null, nameOf(row)), reason ? `: ${reason}` : "")));
   const rights = new Map();
   await Promise.all([...new Set(rows.map((r) => r.namespace))].map(async (n) => rights.set(n, await rightsIn(n).catch(() => ({ power: true })))));
   const left = rows.map((r) => [r, why(r, action, rights.get(r.namespace))]);
@@ -76,31 +76,31 @@ export const actions = [
   { name: "delete", text: "Delete…", right: "delete", act: (d) => send("DELETE", hostPath(d), { preconditions: { uid: d.uid } }), question: (d) => `The host is removed from the cluster and from Ironic.${d.image ? " It is deprovisioned first: its disks are cleaned." : ""}`, isDangerous: true, typeName: true },
 ];
 
-// run does an action to a host, after a question if it has one.
-export async function run(action, detail) {
-  if (action.run) return action.run(detail);
+// run does an action to a host, after a question if it has one. called is the name under which it is asked about.
+export async function run(action, detail, called) {
+  if (action.run) return action.run(detail, called);
   const text = typeof action.text === "function" ? action.text(detail) : action.text;
   const title = text.replace("…", "");
   const question = typeof action.question === "function" ? action.question(detail) : action.question;
-  const done = (answer) => announce(`${title}: requested for ${detail.name}. ${answer?.status?.message ?? ""}`);
+  const done = (answer) => announce(`${title}: requested for ${called}. ${answer?.status?.message ?? ""}`);
   if (!question) return done(await action.act(detail));
-  const typed = action.typeName ? field({ label: `Type the name of the host, ${detail.name}, to go on`, name: "name" }) : null;
+  const typed = action.typeName ? field({ label: `Type the name of the host, ${called}, to go on`, name: "name" }) : null;
   await ask({
-    title: `${title} ${detail.name}?`, content: [h("p", null, question)], fields: typed ? [typed] : [], button: title, isDangerous: action.isDangerous,
+    title: `${title} ${called}?`, content: [h("p", null, question)], fields: typed ? [typed] : [], button: title, isDangerous: action.isDangerous,
     async act() {
-      if (typed && typed.value !== detail.name) throw new Error(`This is not the name of the host, which is ${detail.name}.`);
+      if (typed && typed.value !== called) throw new Error(`This is not the name of the host, which is ${called}.`);
       done(await action.act(detail));
     },
   });
 }
 
-function provision(detail) {
+function provision(detail, called) {
   const url = field({ label: "URL of the image", name: "url", type: "url", hint: "A path that Ironic can reach, for example http://images.example/debian.qcow2", required: true });
   const checksum = field({ label: "Checksum", name: "checksum", hint: "Or the URL of a file with it. Not needed for live-iso and oci://" });
   const checksumType = field({ label: "Type of the checksum", name: "checksumType", value: "auto", options: [["auto", "by its length"], ["sha256", "SHA-256"], ["sha512", "SHA-512"], ["md5", "MD5"]] });
   const format = field({ label: "Format", name: "format", value: "", options: [["", "by Ironic"], ["raw", "raw"], ["qcow2", "qcow2"], ["vmdk", "vmdk"], ["live-iso", "live-iso"]] });
   return ask({
-    title: `Provision ${detail.name}`, content: [h("p", null, "The disks are cleaned, the image is written to them, and the machine is switched on (spec.online).")], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
+    title: `Provision ${called}`, content: [h("p", null, "The disks are cleaned, the image is written to them, and the machine is switched on (spec.online).")], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
     async act() {
       const image = { url: url.value };
       if (checksum.value) Object.assign(image, { checksum: checksum.value, checksumType: checksumType.value });
@@ -110,19 +110,19 @@ function provision(detail) {
       } catch (error) {
         showMistakes(error, { "spec.image.url": url, "spec.image.checksum": checksum, "spec.image.checksumType": checksumType, "spec.image.format": format });
       }
-      announce(`${detail.name} is going to be provisioned.`);
+      announce(`${called} is going to be provisioned.`);
     },
   });
 }
 
-async function maintenance(detail) {
+async function maintenance(detail, called) {
   if (detail.inMaintenance) {
     await post("maintenance", { action: "off" })(detail);
-    return announce(`The maintenance of ${detail.name} has ended.`);
+    return announce(`The maintenance of ${called} has ended.`);
   }
   const reason = field({ label: "Reason, for your colleagues", name: "reason", required: true });
   return ask({
-    title: `Maintenance of ${detail.name}`, content: [h("p", null, "Nothing is done to the host until the maintenance is ended.")], fields: [reason], button: "Begin maintenance",
+    title: `Maintenance of ${called}`, content: [h("p", null, "Nothing is done to the host until the maintenance is ended.")], fields: [reason], button: "Begin maintenance",
     act: () => post("maintenance", { action: "on", reason: reason.value })(detail),
   });
 }

@@ -96,7 +96,7 @@ export function showForm({ main, fleet, title }) {
         showMistakes(e, byPath);
       }
       password.input.value = "";
-      announce(`${name.value} was added.`);
+      announce(`${fleet.nameOf({ namespace: namespace.value, name: name.value })} was added.`);
       location.hash = hostLink({ namespace: namespace.value, name: name.value });
     } catch (e) {
       error.textContent = e.message;

@@ -76,18 +76,19 @@ function bytesOf(event) {
   return "";
 }
 
-export function showConsole({ main, title }, namespace, name) {
-  title(`Console of ${name}`);
+export function showConsole({ main, fleet, title }, namespace, name) {
+  const called = fleet.nameOf({ namespace, name });
+  title(`Console of ${called}`);
   const state = h("p", { role: "status", tabindex: "-1" }, "Not connected");
-  const output = h("pre", { class: "console", tabindex: "0", role: "textbox", "aria-multiline": "true", "aria-readonly": "false", "aria-label": `Serial console of ${name}. Control and right bracket leaves it.` });
+  const output = h("pre", { class: "console", tabindex: "0", role: "textbox", "aria-multiline": "true", "aria-readonly": "false", "aria-label": `Serial console of ${called}. Control and right bracket leaves it.` });
   const connect = h("button", { type: "button", class: "primary", onclick: () => open("") }, "Connect");
   const takeOver = h("button", { type: "button", onclick: () => open("?force=true"), hidden: true }, "Take it over");
   const join = h("button", { type: "button", onclick: () => open("?share=true") }, "Connect, and let others join");
   const end = h("button", { type: "button", onclick: () => socket?.close(), hidden: true }, "Disconnect");
-  const back = h("a", { href: hostLink({ namespace, name }) }, name);
-  main.append(h("p", { class: "back" }, back), h("h2", null, `Console of ${name}`), state,
+  const back = h("a", { href: hostLink({ namespace, name }) }, called);
+  main.append(h("p", { class: "back" }, back), h("h2", null, `Console of ${called}`), state,
     h("p", { class: "buttons start" }, connect, join, takeOver, end), output,
-    h("p", { class: "hint" }, "Ctrl-] leaves the console, also with the keyboard. For programs that fill the screen, use ", h("code", null, `kubectl bmh console ${name}`), "."));
+    h("p", { class: "hint" }, "Ctrl-] leaves the console, also with the keyboard. For programs that fill the screen, use ", h("code", null, `kubectl bmh console ${name} -n ${namespace}`), "."));
 
   let socket = null, frame = 0;
   const screen = new Screen();

@@ -15,14 +15,15 @@ const shortest = 1000, longest = 15_000;
 const binary = ["B", "KiB", "MiB", "GiB", "TiB"], decimal = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 export function showHost({ main, fleet, title }, namespace, name) {
-  title(name);
-  const heading = h("h2", null, name);
+  const called = fleet.nameOf({ namespace, name });
+  title(called);
+  const heading = h("h2", null, called);
   const state = h("p", { class: "big" }), stateText = h("span"), sinceText = h("span", { class: "since" });
   state.append(stateText, sinceText);
   const steps = h("ol", { class: "life", "aria-label": "Where the host is" }, life.map((s) => h("li", null, s)));
   const bar = h("progress", { max: 1, hidden: true, "aria-label": "Steps that Ironic has done" }), step = h("span");
   const error = h("p", { class: "mistake", role: "alert" }), readError = h("p", { class: "mistake" });
-  const buttons = h("div", { class: "actions", role: "group", "aria-label": `What to do with ${name}` });
+  const buttons = h("div", { class: "actions", role: "group", "aria-label": `What to do with ${called}` });
   const section = (id, text) => { const body = h("div"); return { body, element: h("section", { "aria-labelledby": id }, h("h3", { id }, text), body) }; };
   const explanation = section("explanation", "Now"), facts = section("facts", "Facts"), conditions = section("conditions", "Conditions");
   const hardware = section("hardware", "Hardware"), timeline = section("timeline", "What has happened");
@@ -104,7 +105,7 @@ export function showHost({ main, fleet, title }, namespace, name) {
     drawActions();
     fill(explanation.body, [d.explanation, d.missing], () => [...d.explanation.map((text) => h("p", null, text)), ...(d.missing ?? []).map((text) => h("p", { class: "hint" }, `Without ${text}`))]);
     const lines = [
-      ["Power", powerText(d.power)], ["Asked to be", d.online ? "on" : "off"], ["BMC", d.bmc], ["Boot MAC address", d.bootMAC], ["Boot mode", d.bootMode],
+      ["Namespace", d.namespace], ["Power", powerText(d.power)], ["Asked to be", d.online ? "on" : "off"], ["BMC", d.bmc], ["Boot MAC address", d.bootMAC], ["Boot mode", d.bootMode],
       ["Image", d.image], ["Consumer", d.consumer], ["Machine", d.machine], ["Node", d.node], ["Description", d.description],
       ["Ironic", d.ironic], ["Ironic’s state", d.ironicState], ["Node in Ironic", d.nodeUUID], ["Created", d.created && time(d.created)],
       ["Labels", Object.entries(d.labels ?? {}).map(([k, v]) => `${clean(k)}=${v}`).join(" ")],
@@ -129,7 +130,7 @@ export function showHost({ main, fleet, title }, namespace, name) {
       const focused = document.activeElement?.dataset?.action;
       const made = wanted.map(([a, text, reason]) => button(a.name, text, reason, async () => {
         error.textContent = "";
-        try { await run(a, detail); } catch (e) { error.textContent = e.message; }
+        try { await run(a, detail, called); } catch (e) { error.textContent = e.message; }
         readSoon(200);
       }));
       made.push(canType

@@ -72,7 +72,7 @@ export function showList({ main, fleet, title }, query) {
   const empty = h("p", { class: "empty", hidden: true });
   const more = h("button", { type: "button", hidden: true, onclick: () => { view.limit += pageSize; draw(); } });
   const chosen = h("span");
-  const power = (action, mode) => () => changePower([...selected].map((id) => fleet.rows.get(id)).filter(Boolean), action, mode);
+  const power = (action, mode) => () => changePower([...selected].map((id) => fleet.rows.get(id)).filter(Boolean), action, mode, fleet.nameOf);
   const bulk = h("div", { class: "bulk", role: "group", "aria-label": "Hosts that are selected", hidden: true }, chosen,
     h("button", { type: "button", onclick: power("on") }, "Power on"),
     h("button", { type: "button", onclick: power("off", "soft") }, "Shut down"),
@@ -105,7 +105,7 @@ export function showList({ main, fleet, title }, query) {
     line.row = row;
     setText(line.link, row.name);
     if (line.link.getAttribute("href") !== hostLink(row)) line.link.setAttribute("href", hostLink(row));
-    line.box.setAttribute("aria-label", `Select ${row.name}`);
+    line.box.setAttribute("aria-label", `Select ${fleet.nameOf(row)}`);
     line.element.dataset.name = row.name;
     showState(line.state, row);
     setText(line.step, row.step ?? "");

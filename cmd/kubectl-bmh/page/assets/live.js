@@ -87,6 +87,9 @@ export class Fleet extends EventTarget {
     this.dispatchEvent(new Event("freshness"));
   }
 
+  // nameOf is what people call a host: two may have the same name, in different namespaces.
+  nameOf = (host) => (this.scope.allNamespaces ? `${host.namespace}/${host.name}` : host.name);
+
   // find returns the host of a name, or undefined.
   find(namespace, name) {
     for (const row of this.rows.values()) if (row.namespace === namespace && row.name === name) return row;
