@@ -142,6 +142,7 @@ func TestNamesakes(t *testing.T) {
 	asked := requests.Load()
 	b.press("main", "Delete…")
 	b.wait("dialog h2", "Delete west/worker-0?")
+	b.wait("dialog", "The machine goes on as it is, because somebody has deployed it")
 	b.do(chromedp.SendKeys(chromedp.CSS("dialog input"), "worker-0"))
 	b.press("dialog", "Delete")
 	b.wait("dialog", "This is not the name of the host, which is west/worker-0.")

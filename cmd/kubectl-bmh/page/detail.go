@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/consumers"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/why"
@@ -40,22 +41,27 @@ const (
 // Detail is what the page shows of one host.
 type Detail struct {
 	Row
-	UID             string                  `json:"uid"`
-	ResourceVersion string                  `json:"resourceVersion"`
-	Created         metav1.Time             `json:"created"`
-	Description     string                  `json:"description,omitempty"`
-	BootMAC         string                  `json:"bootMAC,omitempty"`
-	BootMode        string                  `json:"bootMode,omitempty"`
-	Image           string                  `json:"image,omitempty"`
-	NodeUUID        string                  `json:"nodeUUID,omitempty"`
-	IronicState     string                  `json:"ironicState,omitempty"`
-	IsDetached      bool                    `json:"isDetached,omitempty"`
-	InMaintenance   bool                    `json:"inMaintenance,omitempty"`
-	Labels          map[string]string       `json:"labels,omitempty"`
-	Explanation     []string                `json:"explanation"`
-	Conditions      []Condition             `json:"conditions"`
-	Hardware        *metal3.HardwareDetails `json:"hardware,omitempty"`
-	Timeline        []Entry                 `json:"timeline"`
+	UID             string      `json:"uid"`
+	ResourceVersion string      `json:"resourceVersion"`
+	Created         metav1.Time `json:"created"`
+	Description     string      `json:"description,omitempty"`
+	BootMAC         string      `json:"bootMAC,omitempty"`
+	BootMode        string      `json:"bootMode,omitempty"`
+	Image           string      `json:"image,omitempty"`
+	NodeUUID        string      `json:"nodeUUID,omitempty"`
+	IronicState     string      `json:"ironicState,omitempty"`
+	CustomDeploy    string      `json:"customDeploy,omitempty"`
+	IsDetached      bool        `json:"isDetached,omitempty"`
+	InMaintenance   bool        `json:"inMaintenance,omitempty"`
+	// KeepsDisks is set if the disks are not cleaned when what runs is removed.
+	KeepsDisks bool `json:"keepsDisks,omitempty"`
+	// Deletion says what becomes of the machine if the host is deleted.
+	Deletion    string                  `json:"deletion"`
+	Labels      map[string]string       `json:"labels,omitempty"`
+	Explanation []string                `json:"explanation"`
+	Conditions  []Condition             `json:"conditions"`
+	Hardware    *metal3.HardwareDetails `json:"hardware,omitempty"`
+	Timeline    []Entry                 `json:"timeline"`
 	// Missing says what the user may not read, or what could not be read.
 	Missing []string `json:"missing,omitempty"`
 }
@@ -82,18 +88,59 @@ func NewDetail(facts why.Facts, behind consumers.Consumer, missing []string, now
 		NodeUUID: host.Status.Provisioning.ID, Labels: host.Labels,
 		Explanation: why.Explain(facts, now), Conditions: conditionsOf(host), Hardware: host.Status.HardwareDetails,
 		Timeline: timelineOf(facts), Missing: missing,
+		KeepsDisks: keepsDisks(host), Deletion: deletionOf(host),
+	}
+	if host.Spec.CustomDeploy != nil {
+		detail.CustomDeploy = host.Spec.CustomDeploy.Method
 	}
 	if host.Spec.Image != nil {
 		detail.Image = withoutPassword(host.Spec.Image.URL)
 	}
 	_, detail.IsDetached = host.Annotations[metal3.DetachedAnnotation]
-	if ironic := host.Status.Ironic; ironic != nil {
-		detail.IronicState, detail.InMaintenance = ironic.ProvisionState, ironic.Maintenance
-		if ironic.TargetProvisionState != "" {
-			detail.IronicState += " → " + ironic.TargetProvisionState
+	if node := host.Status.Ironic; node != nil {
+		detail.IronicState, detail.InMaintenance = node.ProvisionState, node.Maintenance
+		if node.TargetProvisionState != "" {
+			detail.IronicState += " → " + node.TargetProvisionState
 		}
 	}
 	return detail
+}
+
+func keepsDisks(host *metal3.BareMetalHost) bool {
+	return host.Spec.AutomatedCleaningMode == metal3.CleaningModeDisabled
+}
+
+// deletionOf says what becomes of the machine of a host that is deleted: nextOfDeleted in pkg/ironicsync/lifecycle.
+func deletionOf(host *metal3.BareMetalHost) string {
+	saved := &host.Status.Provisioning
+	_, isDetached := host.Annotations[metal3.DetachedAnnotation]
+	runsOurs := saved.Image.URL != "" || saved.CustomDeploy != nil && saved.CustomDeploy.Method != ""
+	runsOthers := host.Status.Ironic != nil && ironic.ProvisionState(host.Status.Ironic.ProvisionState).IsDeployed()
+	switch saved.State {
+	case metal3.StateProvisioned, metal3.StateProvisioning, metal3.StateDeprovisioning:
+		if isDetached || saved.State == metal3.StateProvisioned && !runsOurs {
+			break
+		}
+		text := "What was deployed on the machine is removed first, and its disks are cleaned."
+		if keepsDisks(host) {
+			text = "What was deployed on the machine is ended first. Its disks are not cleaned (automatedCleaningMode)."
+		}
+		if host.Spec.DisablePowerOff {
+			return text + " To keep it running, detach the host first."
+		}
+		return text + " Then the machine is switched off. To keep it running, detach the host first."
+	}
+	switch {
+	case isDetached:
+		return "The machine goes on as it is, because the host is detached."
+	case saved.State == metal3.StateNone, saved.State == metal3.StateUnmanaged, saved.State == metal3.StateRegistering:
+		return "The machine goes on as it is."
+	case runsOthers && saved.State != metal3.StateExternallyProvisioned:
+		return "The machine goes on as it is, because somebody has deployed it in Ironic directly."
+	case host.Spec.DisablePowerOff:
+		return "The machine goes on as it is, because it must not be switched off (disablePowerOff)."
+	}
+	return "The machine is switched off at once, whatever runs on it, and its disks stay as they are. To keep it running, detach the host first."
 }
 
 // withoutPassword hides the password in a URL, for those who look over a shoulder or at a screenshot.

@@ -63,8 +63,8 @@ export const actions = [
   { name: "shutdown", text: "Shut down", right: "power", when: (d) => d.power === "off" && "it is off", act: post("power", { action: "off", mode: "soft" }), question: "The operating system is asked to end." },
   { name: "off", text: "Power off", right: "power", when: (d) => d.power === "off" && !d.online && "it is off", act: post("power", { action: "off", mode: "hard" }), question: "The machine is switched off at once, whatever runs on it." },
   { name: "reboot", text: "Reboot", right: "power", when: (d) => d.power === "off" && "it is off", act: post("power", { action: "reboot", mode: "soft" }), question: "The machine is restarted." },
-  { name: "provision", text: "Provision…", right: "change", when: (d) => (d.image ? "it has an image already" : d.consumer && `it is used by ${d.consumer}`), run: provision },
-  { name: "deprovision", text: "Deprovision…", right: "change", when: (d) => !d.image && "it has no image", act: patch({ spec: { image: null } }), question: (d) => `The image is removed, and the disks are cleaned.${d.consumer ? ` It is used by ${d.consumer}, which may set the image again.` : ""}`, isDangerous: true, typeName: true },
+  { name: "provision", text: "Provision…", right: "change", when: (d) => (d.image ? "it has an image already" : d.customDeploy ? "its spec has a custom deploy procedure" : d.consumer && `it is used by ${d.consumer}`), run: provision },
+  { name: "deprovision", text: "Deprovision…", right: "change", when: (d) => (d.customDeploy ? "its spec has a custom deploy procedure" : !d.image && "it has no image"), act: patch({ spec: { image: null } }), question: (d) => `The image is removed, and the disks are ${d.keepsDisks ? "not " : ""}cleaned.${d.consumer ? ` It is used by ${d.consumer}, which may set the image again.` : ""}`, isDangerous: true, typeName: true },
   { name: "rebuild", text: "Rebuild…", right: "rebuild", when: (d) => d.state !== "provisioned" && "it is not provisioned", act: post("rebuild"), question: "The image is written again. Everything on the root disk is lost.", isDangerous: true, typeName: true },
   { name: "inspect", text: "Inspect", right: "inspect", when: (d) => d.state !== "available" && "it is not available", act: post("inspect"), question: "The machine is rebooted to find out its hardware." },
   { name: "retry", text: "Retry now", right: "retry", when: (d) => d.tone !== "problem" && "nothing has failed", act: post("retry") },
@@ -73,7 +73,7 @@ export const actions = [
   { name: "unlocate", text: "Light off", right: "indicator", act: post("indicator", { state: "off" }) },
   { name: "nmi", text: "NMI…", right: "nmi", act: post("nmi", {}), question: "A non-maskable interrupt mostly makes the operating system write a crash dump and restart.", isDangerous: true },
   { name: "detach", text: (d) => (d.isDetached ? "Attach" : "Detach…"), right: "change", act: (d) => patch({ metadata: { annotations: { [detached]: d.isDetached ? null : "" } } })(d), question: (d) => (d.isDetached ? "The host is registered in Ironic again." : "The host is removed from Ironic. The machine goes on as it is.") },
-  { name: "delete", text: "Delete…", right: "delete", act: (d) => send("DELETE", hostPath(d), { preconditions: { uid: d.uid } }), question: (d) => `The host is removed from the cluster and from Ironic.${d.image ? " It is deprovisioned first: its disks are cleaned." : ""}`, isDangerous: true, typeName: true },
+  { name: "delete", text: "Delete…", right: "delete", act: (d) => send("DELETE", hostPath(d), { preconditions: { uid: d.uid } }), question: (d) => `The host is removed from the cluster and from Ironic. ${d.deletion}`, isDangerous: true, typeName: true },
 ];
 
 // run does an action to a host, after a question if it has one. called is the name under which it is asked about.
@@ -100,7 +100,7 @@ function provision(detail, called) {
   const checksumType = field({ label: "Type of the checksum", name: "checksumType", value: "auto", options: [["auto", "by its length"], ["sha256", "SHA-256"], ["sha512", "SHA-512"], ["md5", "MD5"]] });
   const format = field({ label: "Format", name: "format", value: "", options: [["", "by Ironic"], ["raw", "raw"], ["qcow2", "qcow2"], ["vmdk", "vmdk"], ["live-iso", "live-iso"]] });
   return ask({
-    title: `Provision ${called}`, content: [h("p", null, "The disks are cleaned, the image is written to them, and the machine is switched on (spec.online).")], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
+    title: `Provision ${called}`, content: [h("p", null, `${detail.keepsDisks ? "The" : "The disks are cleaned, the"} image is written, and the machine is switched on (spec.online).`)], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
     async act() {
       const image = { url: url.value };
       if (checksum.value) Object.assign(image, { checksum: checksum.value, checksumType: checksumType.value });
