@@ -211,6 +211,30 @@ func TestCraftedLinks(t *testing.T) {
 	b.noComplaints()
 }
 
+// TestWrittenLinks: a bookmark is shown while the list is shown already, and a page that is read-only has no form.
+func TestWrittenLinks(t *testing.T) {
+	t.Parallel()
+	server, _ := newPage(t, http.NotFound, func(o *page.Options) { o.ReadOnly = true })
+	show(t, server, fleetOf(10))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "10 hosts")
+	b.wait("tbody", "rack1-u01")
+	eval[bool](b, `location.hash = "#/?show=problems", true`)
+	b.waitFor("the hosts with a problem", func() string {
+		if n := eval[int](b, `document.querySelectorAll("tbody tr").length`); n != 1 {
+			return fmt.Sprint(n)
+		}
+		return ""
+	})
+	eval[bool](b, `location.hash = "#/add", true`)
+	b.wait("main", "This page is read-only")
+	if n := eval[int](b, `document.querySelectorAll("main form, main input").length`); n != 0 {
+		t.Errorf("%d fields", n)
+	}
+	b.noComplaints()
+}
+
 // accessible asserts that all that can be used has a name, and that texts can be read, in both schemes.
 func (b *tab) accessible() {
 	b.t.Helper()

@@ -10,6 +10,10 @@ import { hostLink } from "./list.js";
 // left, and again before anything is created.
 export function showForm({ main, fleet, title }) {
   title("Add a host");
+  if (fleet.scope.readOnly) {
+    main.append(h("h2", null, "Add a host"), h("p", null, "This page is read-only: start kubectl bmh ui without --read-only to add hosts."), h("p", { class: "back" }, h("a", { href: "#/" }, "All hosts")));
+    return () => {};
+  }
   const namespace = field({ label: "Namespace", name: "namespace", value: fleet.scope.namespace, required: true });
   namespace.input.readOnly = !fleet.scope.allNamespaces;
   const name = field({ label: "Name", name: "name", required: true, hint: "For example worker-1" });

@@ -12,7 +12,7 @@ const main = document.getElementById("main");
 const fleet = new Fleet();
 // leave ends what the view that is shown does in the background.
 let leave = () => {};
-let shown = null;
+let isFirst = true;
 
 // parts decodes the parts of a path. One that was written by hand and cannot be decoded has none, which shows the list.
 function parts(path) {
@@ -24,14 +24,10 @@ function parts(path) {
 }
 
 // route shows the view that the address names: #/, #/add, #/host/NAMESPACE/NAME or
-// #/console/NAMESPACE/NAME.
+// #/console/NAMESPACE/NAME. When the list itself changes its query, as the user filters, there is no event.
 function route() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const [view, namespace, name] = parts(path);
-  // The list changes its own query as the user filters.
-  if (path === shown) return;
-  const isFirst = shown === null;
-  shown = path;
   leave();
   main.replaceChildren();
   const context = { main, fleet, title: (text) => { document.title = `${text} · Bare metal hosts`; } };
@@ -40,6 +36,7 @@ function route() {
   else if (view === "add") leave = showForm(context);
   else leave = showList(context, new URLSearchParams(query));
   if (!isFirst) main.focus();
+  isFirst = false;
 }
 
 function showScope() {
