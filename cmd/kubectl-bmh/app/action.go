@@ -131,6 +131,9 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	if err != nil {
 		return err
 	}
+	if err := clients.needServer(ctx, "this action"); err != nil {
+		return err
+	}
 	found, err := f.chosenHosts(ctx, clients, namespace, names, a)
 	if err != nil {
 		return err

@@ -62,6 +62,9 @@ func (s *session) console(ctx context.Context, name string, force, share bool) (
 	if err != nil {
 		return err
 	}
+	if err := clients.needServer(ctx, "the console of a host"); err != nil {
+		return err
+	}
 	config.Timeout = 0 // --request-timeout would end the session
 	request := clients.metal3.Metal3V1alpha1().RESTClient().Get().Namespace(namespace).Resource("baremetalhosts").Name(name).SubResource("console")
 	if force {

@@ -42,6 +42,9 @@ func (s *session) history(ctx context.Context, name string, limit int) error {
 	if err != nil {
 		return err
 	}
+	if err := c.needServer(ctx, "Ironic's history of a host"); err != nil {
+		return err
+	}
 	host := &metal3.BareMetalHost{}
 	host.Namespace, host.Name = namespace, name
 	events, err := c.historyOf(ctx, host, limit)

@@ -132,6 +132,7 @@ func (c *listCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.warnIfRecorded(ctx, clients)
 	if printer != nil {
 		return printList(printer, *c.print.OutputFormat, list, c.objects(*c.print.OutputFormat))
 	}

@@ -48,8 +48,13 @@ func (c *uiCommand) newProbe(config *rest.Config, namespace string) (*probe, err
 	options := c.options()
 	options.Limit = 1
 	p.list = func(ctx context.Context) error {
-		_, err := clients.metal3.Metal3V1alpha1().BareMetalHosts(namespace).List(ctx, options)
-		return err
+		if _, err := clients.metal3.Metal3V1alpha1().BareMetalHosts(namespace).List(ctx, options); err != nil {
+			return err
+		}
+		if clients.isRecordedOnly(ctx) { // whose lists have no warning
+			p.HandleWarningHeader(299, "-", recordedOnly)
+		}
+		return nil
 	}
 	return p, nil
 }

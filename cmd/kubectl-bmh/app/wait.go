@@ -114,6 +114,14 @@ func (c *waitCommand) run(ctx context.Context, names []string) error {
 		return err
 	}
 	target := hosts.Target(c.target)
+	switch target {
+	case hosts.Registered, hosts.On, hosts.Off: // the operator's status says nothing of these
+		if err := clients.needServer(ctx, "--for "+c.target); err != nil {
+			return err
+		}
+	default:
+		c.warnIfRecorded(ctx, clients)
+	}
 	if target == hosts.Deleted {
 		return c.waitForDeletion(ctx, clients, namespace, names)
 	}

@@ -90,10 +90,19 @@ func (c *watchCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	recorded := ""
+	switch {
+	case !live:
+		c.warnIfRecorded(ctx, clients)
+	case clients.isRecordedOnly(ctx):
+		recorded = "Warning: " + recordedOnly
+	}
 	if !live {
 		return c.plain(ctx, clients, c.selection.namespace(namespace))
 	}
-	return c.live(ctx, in, clients, c.selection.namespace(namespace), key, notices)
+	return c.live(ctx, in, clients, c.selection.namespace(namespace), key, func() string {
+		return cmp.Or(notices.latest(c.now()), recorded)
+	})
 }
 
 // checkOneOf checks a flag whose values are words.
@@ -154,7 +163,7 @@ func (c *watchCommand) plain(ctx context.Context, clients *clients, namespace st
 }
 
 // live fills the screen until the user ends it.
-func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, namespace string, key view.SortKey, notices *notices) (err error) {
+func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, namespace string, key view.SortKey, warning func() string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Errors such as missing rights are shown on the usual screen.
@@ -188,7 +197,7 @@ func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, 
 			return err
 		}
 		model.Rows = joinConsumers(fleet.hosts(), known)
-		model.Notice = cmp.Or(fleet.notice(), notices.latest(c.now()))
+		model.Notice = cmp.Or(fleet.notice(), warning())
 		width, height := terminal.Size(c.Out)
 		if err := screen.Draw(model.Frame(width, height, c.now()), width, height); err != nil {
 			return err

@@ -46,6 +46,7 @@ func (s *session) why(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	s.warnIfRecorded(ctx, clients)
 	facts, missing := clients.factsOf(ctx, host, factsTimeout)
 	width := 0
 	if terminal.IsTerminal(s.Out) {
