@@ -18,6 +18,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/terminal"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
 )
 
@@ -143,7 +144,7 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 			return errors.New("there is nothing to do for these hosts: none waits for a confirmation of its own")
 		}
 	}
-	if err := f.confirm(found, namespace, a); err != nil {
+	if err := f.confirm(ctx, found, namespace, a); err != nil {
 		return err
 	}
 	type outcome struct {
@@ -237,7 +238,7 @@ func (f *actionFlags) showEach(found []*metal3.BareMetalHost, show func(*metal3.
 
 // confirm asks whether to go on with an action that interrupts hosts which were not named, or of which was shown what it
 // means for them.
-func (f *actionFlags) confirm(found []*metal3.BareMetalHost, namespace string, a action) error {
+func (f *actionFlags) confirm(ctx context.Context, found []*metal3.BareMetalHost, namespace string, a action) error {
 	if a.destroys == "" || f.isByName() && a.show == nil || f.yes || f.dryRun == dryRunServer {
 		return nil
 	}
@@ -249,19 +250,23 @@ func (f *actionFlags) confirm(found []*metal3.BareMetalHost, namespace string, a
 	if more := len(found) - len(names); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return f.ask(fmt.Sprintf("This %s %s in namespace %s: %s.", a.destroys, view.Plural(len(found), "host"), namespace, list))
+	return f.ask(ctx, fmt.Sprintf("This %s %s in namespace %s: %s.", a.destroys, view.Plural(len(found), "host"), namespace, list))
 }
 
 // errDeclined is returned if the user did not want to go on.
 var errDeclined = errors.New("nothing was done")
 
 // ask asks whether to go on. Only y and yes are a yes.
-func (s *session) ask(what string) error {
+func (s *session) ask(ctx context.Context, what string) error {
 	if !s.canAsk() {
 		return fmt.Errorf("%s There is no terminal to ask on: add --yes if that is right", what)
 	}
 	fmt.Fprintf(s.ErrOut, "%s\nContinue? [y/N] ", what)
-	answer, _ := bufio.NewReader(s.In).ReadString('\n') // the end of the input is a no
+	answer, _ := terminal.Await(ctx, func() (string, error) { return bufio.NewReader(s.In).ReadString('\n') }) // the end of the input is a no
+	if ctx.Err() != nil {
+		fmt.Fprintln(s.ErrOut)
+		return ctx.Err()
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

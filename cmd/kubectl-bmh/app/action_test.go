@@ -3,14 +3,17 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -184,5 +187,20 @@ func TestMaintenanceNeedsAReason(t *testing.T) {
 		if code := c.run(t, args...); code != exitError || !strings.Contains(c.errOut, "--reason belongs to on") || len(c.posted()) > 0 {
 			t.Errorf("%q: exit code %d, %q, posted %q", args, code, c.errOut, c.posted())
 		}
+	}
+}
+
+// TestInterruptedQuestion: Ctrl-C at a question ends the command, though nothing was typed.
+func TestInterruptedQuestion(t *testing.T) {
+	asked, typed := io.Pipe()
+	defer typed.Close()
+	s := newSession(genericiooptions.IOStreams{In: asked, Out: io.Discard, ErrOut: io.Discard})
+	s.canAsk = func() bool { return true }
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ask(ctx, "This switches off 1 host.") }()
+	interrupt()
+	if err := <-ended; s.exitCode(err) != exitInterrupted {
+		t.Errorf("%v", err)
 	}
 }

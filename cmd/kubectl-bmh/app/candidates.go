@@ -156,11 +156,11 @@ func (c *adoptCommand) adopt(ctx context.Context, node string) error {
 		return err
 	}
 	if what := candidate.Status; (what.MarkedCluster != "" || what.MarkedHost != "") && !c.yes && c.dryRun == dryRunNone {
-		if err := c.ask(fmt.Sprintf("The node is %s. If that host exists, both would act on the machine.", note(what))); err != nil {
+		if err := c.ask(ctx, fmt.Sprintf("The node is %s. If that host exists, both would act on the machine.", note(what))); err != nil {
 			return err
 		}
 	}
-	common, err := c.credentials([]inventory.Entry{entry})
+	common, err := c.credentials(ctx, []inventory.Entry{entry})
 	if err != nil {
 		return err
 	}

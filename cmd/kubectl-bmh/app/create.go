@@ -122,7 +122,7 @@ func (c *createCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	common, err := c.credentials(entries)
+	common, err := c.credentials(ctx, entries)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (c *createCommand) entries(args []string, namespace string) (entries []inve
 
 // credentials returns the user name and the password of machines that have none of their own. They
 // are asked for on the terminal if they are needed and not given.
-func (c *createCommand) credentials(entries []inventory.Entry) (common inventory.Credentials, err error) {
+func (c *createCommand) credentials(ctx context.Context, entries []inventory.Entry) (common inventory.Credentials, err error) {
 	needed := 0
 	for _, e := range entries {
 		if e.NeedsPassword() {
@@ -251,7 +251,7 @@ func (c *createCommand) credentials(entries []inventory.Entry) (common inventory
 		if len(entries) > 1 {
 			prompt = fmt.Sprintf("Password of the BMCs of %s: ", view.Plural(needed, "host"))
 		}
-		common.Password, err = c.readPassword(prompt)
+		common.Password, err = c.readPassword(ctx, prompt)
 		return common, err
 	}
 	return common, nil

@@ -89,7 +89,9 @@ func (c *cluster) runWith(ctx context.Context, t *testing.T, args ...string) int
 	s := newSession(genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out, ErrOut: &errOut})
 	s.now = func() time.Time { return now }
 	s.canAsk = func() bool { return c.canAsk }
-	s.readPassword = func(string) (string, error) { return "", errors.New("nobody is there to type a password") }
+	s.readPassword = func(context.Context, string) (string, error) {
+		return "", errors.New("nobody is there to type a password")
+	}
 	s.connectWith = func(*rest.Config) (*clients, error) { return &clients{c.metal3, c.core, c.dynamic}, nil }
 	code := run(ctx, s, append([]string{"--server=http://192.0.2.1", "-n", "metal3"}, args...))
 	c.out, c.errOut = out.String(), errOut.String()

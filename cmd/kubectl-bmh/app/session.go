@@ -52,7 +52,7 @@ type session struct {
 	// canAsk reports whether somebody can be asked on the terminal.
 	canAsk func() bool
 	// readPassword asks for a password without showing it.
-	readPassword func(prompt string) (string, error)
+	readPassword func(ctx context.Context, prompt string) (string, error)
 	// warnings receives the warnings of the server. It can be replaced before connecting.
 	warnings rest.WarningHandler
 	// connectWith makes clients.
@@ -71,7 +71,9 @@ func newSession(streams genericiooptions.IOStreams) *session {
 		connectWith: connectWith,
 	}
 	s.canAsk = func() bool { return terminal.IsTerminal(s.In) && terminal.IsTerminal(s.ErrOut) }
-	s.readPassword = func(prompt string) (string, error) { return terminal.ReadPassword(s.In, s.ErrOut, prompt) }
+	s.readPassword = func(ctx context.Context, prompt string) (string, error) {
+		return terminal.ReadPassword(ctx, s.In, s.ErrOut, prompt)
+	}
 	return s
 }
 
