@@ -159,7 +159,11 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 		return outcome{answer, message}, err
 	}, func(host *metal3.BareMetalHost, o outcome, err error) error {
 		if err != nil {
-			fmt.Fprintf(f.ErrOut, "%s: %s\n", view.Clean(host.Name), view.Clean(describe(err)))
+			text := describe(err)
+			if mayBeDone(err) && f.dryRun != dryRunServer {
+				text += "; nobody has answered, and it may have been carried out: look at the host before you do it again"
+			}
+			fmt.Fprintf(f.ErrOut, "%s: %s\n", view.Clean(host.Name), view.Clean(text))
 			return errReported
 		}
 		done = append(done, host)

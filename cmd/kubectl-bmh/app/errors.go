@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -49,6 +52,20 @@ func (s *session) exitCode(err error) int {
 		return exitInterrupted
 	}
 	return exitError
+}
+
+// mayBeDone reports whether a request that has failed may have been carried out: it may have been sent, and nobody has answered.
+func mayBeDone(err error) bool {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return false // the server says it itself
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	if t := (interface{ Timeout() bool })(nil); errors.As(err, &t) && t.Timeout() {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // cleaned describes an error for a terminal. What a server says is one line.
