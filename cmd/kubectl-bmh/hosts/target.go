@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // Target is what one can wait for.
@@ -152,17 +153,14 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 // that Ironic could not reboot is on, as it is to be, so its host has no error. Ironic clears its last error when it begins to change
 // the power, so it is not that of an earlier reboot.
 func FailedAt(host *metal3.BareMetalHost, target Target) string {
-	ironic := host.Status.Ironic
-	if target != Rebooted || ironic == nil || ironic.TargetPowerState != "" || ironic.PowerState != ironicPowerOn || ironic.Reservation != "" || isToReboot(host) {
+	node := host.Status.Ironic
+	switch {
+	case target != Rebooted, node == nil, node.TargetPowerState != "", node.PowerState != ironicPowerOn, node.Reservation != "", isToReboot(host), !ironic.FailedReboot(node.LastError):
 		return ""
+	case strings.Contains(node.LastError, string(ironic.TargetSoftReboot)):
+		return "the machine was not rebooted, and is on as before: " + node.LastError + " (--mode hard does not ask the system)"
 	}
-	if !strings.HasPrefix(ironic.LastError, "Failed to change power state to '") || !strings.Contains(ironic.LastError, "rebooting'") {
-		return ""
-	}
-	if strings.Contains(ironic.LastError, "soft rebooting'") {
-		return "the machine was not rebooted, and is on as before: " + ironic.LastError + " (--mode hard does not ask the system)"
-	}
-	return "the machine was not rebooted, and is on as before: " + ironic.LastError
+	return "the machine was not rebooted, and is on as before: " + node.LastError
 }
 
 // Blocked says what keeps a host from going on, or returns an empty text. Only a person can
