@@ -55,9 +55,10 @@ type Budget struct {
 	// total and namespaces are what counts, by namespace; "" has what is in none. Those that have nothing are not in the map.
 	total      window
 	namespaces map[string]*window
-	// kinds is how many kinds there are, and last the sum of what they have in last.
-	kinds int64
-	last  int64
+	// kinds is how many kinds there are, last the sum of what they have in last, and lastOf what is of each namespace in that.
+	kinds  int64
+	last   int64
+	lastOf map[string]int64
 }
 
 // window has the bytes of the last budgetSlots slots, each at its number modulo that.
@@ -81,7 +82,7 @@ func (w *window) advance(from, to int64) {
 
 // NewBudget returns a budget of limit bytes for all kinds and namespaces.
 func NewBudget(clock clock.PassiveClock, limit int64) *Budget {
-	return &Budget{clock: clock, began: clock.Now(), limit: limit, namespaces: map[string]*window{}}
+	return &Budget{clock: clock, began: clock.Now(), limit: limit, namespaces: map[string]*window{}, lastOf: map[string]int64{}}
 }
 
 // now returns the number of the slot. It counts the time that has passed, by Go's monotonic clock: after a wall clock that was ahead is
@@ -141,27 +142,38 @@ func (b *Budget) giveBack(namespace string, bytes, slot int64) {
 	}
 }
 
-// lastOfKind are the sizes of the last versions of a kind.
+// lastOfKind are the sizes of the last versions of a kind, with their namespaces.
 type lastOfKind struct {
-	sizes [lastVersions]int64
-	next  int
+	versions [lastVersions]sizeIn
+	next     int
+}
+
+type sizeIn struct {
+	namespace string
+	bytes     int64
 }
 
 // remember has a version of a kind be the last one.
-func (b *Budget) remember(kind *lastOfKind, bytes int64) {
+func (b *Budget) remember(kind *lastOfKind, namespace string, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last += bytes - kind.sizes[kind.next]
-	kind.sizes[kind.next] = bytes
+	oldest := kind.versions[kind.next]
+	b.last += bytes - oldest.bytes
+	b.lastOf[namespace] += bytes
+	if b.lastOf[oldest.namespace] -= oldest.bytes; b.lastOf[oldest.namespace] == 0 {
+		delete(b.lastOf, oldest.namespace)
+	}
+	kind.versions[kind.next] = sizeIn{namespace, bytes}
 	kind.next = (kind.next + 1) % lastVersions
 }
 
-// tooLarge reports whether a version of this size must not become one of the last, because these take as much as they may already.
+// tooLarge reports whether a version of this size must not become one of the last, because these take as much as they may already. They
+// stay until others of the kind are changed, which can take weeks, so that a namespace that has little among them is not refused.
 // One that is no larger than an equal share of the limit always may.
-func (b *Budget) tooLarge(bytes int64) bool {
+func (b *Budget) tooLarge(namespace string, bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.last > b.limit && bytes > b.limit/(b.kinds*lastVersions)
+	return b.last > b.limit && bytes > b.limit/(b.kinds*lastVersions) && b.lastOf[namespace]+bytes > b.limit/freeParts
 }
 
 // Budgeted returns options of stores with a budget for what their watch caches keep. Users' writes beyond it are answered 429. What
@@ -259,7 +271,7 @@ func (r *replacement) take(stored runtime.Object, size, bytes int64) error {
 	r.size, r.version = bytes, versionOf(stored)
 	if r.byServer {
 		bytes = max(0, bytes-ordinaryVersion)
-	} else if r.budget.tooLarge(size) {
+	} else if r.budget.tooLarge(namespace, size) {
 		return tooMuchKept("objects of this size cannot be written for now, because too many former versions of large objects are kept for watches: " +
 			"make it smaller, or try again later")
 	}
@@ -284,7 +296,7 @@ func (r *replacement) checkSize(size, former int64) error {
 // end says whether the version has been replaced.
 func (r *replacement) end(done bool) {
 	if done {
-		r.budget.remember(r.last, r.size)
+		r.budget.remember(r.last, r.namespace, r.size)
 	} else if r.counted > 0 {
 		r.budget.giveBack(r.namespace, r.counted, r.slot)
 	}

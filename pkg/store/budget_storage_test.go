@@ -184,6 +184,11 @@ func TestBudgetOfThePatient(t *testing.T) {
 	if _, err := api.Create(storetest.InNamespace(t), host, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("a large object can be created, and deleted later: %v", err)
 	}
+	ofOthers := host.DeepCopy()
+	ofOthers.Namespace = "other"
+	if _, err := api.Create(genericapirequest.WithNamespace(t.Context(), "other"), ofOthers, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		t.Errorf("another namespace, which has changed nothing: %v", err)
+	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	if _, _, err := api.Delete(storetest.InNamespace(t), "large", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 		t.Errorf("the large object cannot be deleted: %v", err)
