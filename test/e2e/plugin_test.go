@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	plugin "github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app"
@@ -96,6 +97,26 @@ wrong,nonsense://127.0.0.1,admin,password,00:00:5e:00:53:03,disabled,disabled,
 	}
 	if host := bed(ctx).GetHost(t, ctx, ns, "good"); host.Labels["rack"] != "7" || host.Status.Provisioning.State != metal3.StateAvailable || host.Spec.Online {
 		t.Errorf("the host is %s with the labels %v, online %t", host.Status.Provisioning.State, host.Labels, host.Spec.Online)
+	}
+
+	// What is not given stays, also if it was given before; and so does the password of a host that is refused.
+	create := func(address, password string, args ...string) int {
+		code, _, _ := bmh(ctx, ns, password, append([]string{"create", "good", "--address", address, "--username", "admin", "--password-file", "-"}, args...)...)
+		return code
+	}
+	if code := create(good.Address(), "password", "--labels", "row=b"); code != 0 {
+		t.Errorf("create with a label: exit code %d", code)
+	}
+	if code := create("ipmi://192.0.2.77", "another"); code != 1 {
+		t.Errorf("create of another machine under the name: exit code %d", code)
+	}
+	host := bed(ctx).GetHost(t, ctx, ns, "good")
+	if host.Labels["rack"] != "7" || host.Labels["row"] != "b" || host.Spec.BootMACAddress == "" || host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled || host.Spec.Online {
+		t.Errorf("the host has the labels %v, and the spec %+v", host.Labels, host.Spec)
+	}
+	secret, err := bed(ctx).Core.CoreV1().Secrets(ns).Get(ctx, "good-bmc-secret", metav1.GetOptions{})
+	if err != nil || string(secret.Data["password"]) != "password" {
+		t.Errorf("the Secret is %v, %v", secret, err)
 	}
 }
 
