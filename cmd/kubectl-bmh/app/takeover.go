@@ -140,6 +140,9 @@ func powerAfterTakeover(host *metal3.BareMetalHost) string {
 	if counts && isRunning(host) {
 		counts = known.NodeUUID == node.NodeUUID && known.InstanceUUID == node.InstanceUUID
 	}
+	if node != nil && !isUnproven(host) && !isRunning(host) && !host.Status.Provisioning.State.RunsSomething() && !host.Spec.ExternallyProvisioned {
+		counts = true // it runs nothing that anybody has found
+	}
 	switch {
 	case host.Spec.Online && isOff:
 		return ", and is switched on, as spec.online says"

@@ -162,6 +162,7 @@ func TestAfterTakeover(t *testing.T) {
 		{"runs its deployment, for which online has counted", metal3.StateProvisioned, changes{node("active", "i"), offline, deployment("i", false)}, "and is switched off", kept},
 		{"runs its deployment, left on", metal3.StateProvisioned, changes{node("active", "i"), offline, deployment("i", true)}, kept, "is switched off"},
 		{"to be adopted, for which online has counted", metal3.StateProvisioned, changes{node("manageable", ""), offline, ran, deployment("i", false)}, "and is switched off", kept},
+		{"nothing runs, offline", metal3.StateAvailable, changes{node("manageable", ""), noImage, offline}, "and is switched off", kept},
 		{"off, offline", metal3.StateProvisioned, changes{node("active", "i"), offline, isOff}, "with the image of its spec", "and i"},
 		{"off, online", metal3.StateProvisioned, changes{node("active", "i"), isOff}, switchedOn, ""},
 	} {
