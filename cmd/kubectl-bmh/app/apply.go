@@ -207,7 +207,7 @@ func keep(existing *metal3.BareMetalHost, host *unstructured.Unstructured, given
 func appliedFields(managed []metav1.ManagedFieldsEntry) (fields map[string]any, err error) {
 	for _, entry := range managed {
 		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && entry.FieldsV1 != nil {
-			err = json.Unmarshal(entry.FieldsV1.Raw, &fields)
+			err = json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields)
 		}
 	}
 	return fields, err

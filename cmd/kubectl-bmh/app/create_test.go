@@ -136,9 +136,9 @@ func TestCreateKeeps(t *testing.T) {
 				h.Spec.Image.Checksum, h.Spec.Image.ChecksumType, h.Spec.Description = "abc", metal3.SHA512, "of somebody else"
 				h.Spec.BMC.DisableCertificateVerification = true
 				h.ManagedFields = []metav1.ManagedFieldsEntry{
-					{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:team":{}}},"f:spec":{"f:description":{}}}`)}},
-					{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:rack":{}}},"f:spec":{` +
-						`"f:bmc":{"f:address":{},"f:disableCertificateVerification":{}},"f:image":{"f:url":{},"f:checksum":{},"f:checksumType":{}},"f:externallyProvisioned":{},"f:automatedCleaningMode":{},"f:online":{}}}`)}},
+					{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:team":{}}},"f:spec":{"f:description":{}}}`)},
+					{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:rack":{}}},"f:spec":{` +
+						`"f:bmc":{"f:address":{},"f:disableCertificateVerification":{}},"f:image":{"f:url":{},"f:checksum":{},"f:checksumType":{}},"f:externallyProvisioned":{},"f:automatedCleaningMode":{},"f:online":{}}}`)},
 				}
 			})
 			c := newCluster(existing)
