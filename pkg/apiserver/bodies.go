@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -45,14 +46,18 @@ func limitBodies(api http.Handler) http.Handler {
 			api.ServeHTTP(w, r)
 			return
 		}
+		refuse := func(err error) { responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r) }
+		if r.ContentLength > maxBody { // k8s.io/apiserver says the same when it has read so far
+			refuse(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody)))
+			return
+		}
 		var namespace string
 		if info, ok := request.RequestInfoFrom(r.Context()); ok {
 			namespace = info.Namespace
 		}
 		bytes := bytesOf(r)
 		if !b.take(namespace, bytes) {
-			err := apierrors.NewTooManyRequests("too many large objects are being written at the moment: try again in a second, and write fewer at a time", 1)
-			responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
+			refuse(apierrors.NewTooManyRequests("too many large objects are being written at the moment: try again in a second, and write fewer at a time", 1))
 			return
 		}
 		defer b.giveBack(namespace, bytes)
@@ -63,7 +68,7 @@ func limitBodies(api http.Handler) http.Handler {
 // bytesOf returns what a request counts.
 func bytesOf(r *http.Request) int64 {
 	bytes := r.ContentLength
-	if bytes < 0 || bytes > maxBody { // it does not say, or is refused once it has been read so far
+	if bytes < 0 { // it does not say
 		bytes = maxBody
 	}
 	if strings.Contains(r.Header.Get("Content-Type"), "yaml") {

@@ -34,6 +34,9 @@ func TestLimitBodies(t *testing.T) {
 				done = true
 			}()
 			synctest.Wait()
+			if size > maxBody && isLengthKnown {
+				return done && w.Code == http.StatusRequestEntityTooLarge
+			}
 			if done && (w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "") {
 				t.Errorf("%s in %s is answered %d", method, namespace, w.Code)
 			}
@@ -48,6 +51,9 @@ func TestLimitBodies(t *testing.T) {
 		}
 		if !send("PATCH", "b", yaml, maxBody/2, true) || send("PATCH", "b", json, maxBody, true) || !send("PUT", "c", json, maxBody/3, true) {
 			t.Error("what is left is not there for others")
+		}
+		if !send("PUT", "d", yaml, maxBody+1, true) {
+			t.Error("a body that is too large is not refused as that, whatever else is written")
 		}
 		for range 10 {
 			if !send("GET", "a", "", 0, true) {

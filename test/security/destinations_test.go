@@ -55,7 +55,7 @@ func TestRequestsToLocalAddresses(t *testing.T) {
 		{"ipmi://203.0.113.77:6231", "http://localhost:6385/v1/nodes", "spec.image.url: "},
 		{"ipmi://203.0.113.77:6232", "http://2130706433/", "spec.image.url: "},
 		{"ipmi://203.0.113.77:6233", "https://192.0.2.1/", "spec.image.url: "},
-		{"ipmi://203.0.113.77:6234", "http://[::%251]:6385/v1/nodes", "spec.image.url: "},
+		{"ipmi://203.0.113.77:6236", "http://[::%251]:6385/v1/nodes", "spec.image.url: "},
 	} {
 		name := fmt.Sprintf("host-%d", i)
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
