@@ -93,11 +93,17 @@ func FailedPowerAction(lastError string) (target PowerTarget, softOff, failed bo
 	return PowerTarget(text), strings.Contains(lastError, string(TargetSoftPowerOff)), true
 }
 
-// FailedReboot reports whether last_error is about a reboot, soft or hard, that has failed. The machine is on then, as it was and as it
-// should be. Only the text tells that, in all releases; not ended as of 39.0.
-func FailedReboot(lastError string) bool {
-	_, _, failed := FailedPowerAction(lastError)
-	return failed && (strings.Contains(lastError, "' by '"+string(TargetReboot)+"'") || strings.Contains(lastError, "' by '"+string(TargetSoftReboot)+"'"))
+// FailedReboot returns the reboot, soft or hard, of which last_error says that it has failed; empty if it is about something else. The
+// machine is on then, as it was and as it should be. Only the text tells that, in all releases; not ended as of 39.0.
+func FailedReboot(lastError string) PowerTarget {
+	if _, _, failed := FailedPowerAction(lastError); failed {
+		for _, target := range []PowerTarget{TargetReboot, TargetSoftReboot} {
+			if strings.Contains(lastError, "' by '"+string(target)+"'") {
+				return target
+			}
+		}
+	}
+	return ""
 }
 
 // ServiceFailure returns what Ironic says of why a service has failed; empty if it says nothing. A step that

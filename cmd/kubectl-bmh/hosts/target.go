@@ -155,7 +155,7 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 func FailedAt(host *metal3.BareMetalHost, target Target) string {
 	node := host.Status.Ironic
 	switch {
-	case target != Rebooted, node == nil, node.TargetPowerState != "", node.PowerState != ironicPowerOn, node.Reservation != "", isToReboot(host), !ironic.FailedReboot(node.LastError):
+	case target != Rebooted, node == nil, node.TargetPowerState != "", node.PowerState != ironicPowerOn, node.Reservation != "", isToReboot(host), ironic.FailedReboot(node.LastError) == "":
 		return ""
 	case strings.Contains(node.LastError, string(ironic.TargetSoftReboot)):
 		return "the machine was not rebooted, and is on as before: " + node.LastError + " (--mode hard does not ask the system)"

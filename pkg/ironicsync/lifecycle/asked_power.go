@@ -71,7 +71,8 @@ func observeAskedPower(status *metal3.BareMetalHostStatus) {
 		return
 	}
 	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
-	failed := isReboot(asked) && !isSwitching(node) && ironic.FailedReboot(node.LastError)
+	// What an earlier reboot of the other kind has left in last_error says nothing of one that is about to be sent.
+	failed := isReboot(asked) && !isSwitching(node) && string(ironic.FailedReboot(node.LastError)) == asked.Target
 	if failed {
 		status.Record.Rebooted = nil
 	}

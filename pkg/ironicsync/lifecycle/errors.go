@@ -292,7 +292,7 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 		return failedNodeError(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch {
-	case powerActionFailed(node) && !isPoweredAsWanted(host, node), isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(node.LastError):
+	case powerActionFailed(node) && !isPoweredAsWanted(host, node), isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(node.LastError) != "":
 		return newError(metal3.PowerManagementError, node.LastError)
 	case node.TargetPowerState != "" && ErrorType(status) == metal3.PowerManagementError:
 		return countedError(metal3.PowerManagementError, status.Record.Error.Message)

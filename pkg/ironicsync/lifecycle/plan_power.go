@@ -191,7 +191,7 @@ func nextOfPower(s Situation) Step {
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(node.LastError)):
+		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(node.LastError) != ""):
 			return switchTo(ironic.TargetReboot)
 		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
