@@ -220,6 +220,8 @@ func TestNextOfHost(t *testing.T) {
 		"forced reboot of it":            {options: and(available, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.Available), want: "soft-power-off"},
 		"never off, reboot":              {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
+		"never off, reboot of nothing":   {options: and(available, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available), want: "Wait"},
+		"never off, rebooted once":       {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, ""), func(h *metal3.BareMetalHost) { Rebooted(h, h.Annotations) }), node: nodeIn(ironic.Active), want: "ClearRebootRequest"},
 		"never off, held off":            {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
 		"never off, rebooted for that":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "Wait"},
 		"never off, asked by two":        {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"drain", ""), annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "soft-rebooting"},

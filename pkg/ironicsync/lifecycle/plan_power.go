@@ -36,17 +36,21 @@ func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 		if !deployed && !args.Force {
 			continue
 		}
-		done, isDone := host.Status.Record.Rebooted[key]
-		isDone = isDone && done == value
 		if key == metal3.RebootAnnotation {
-			reboot.once = !(host.Spec.DisablePowerOff && isDone)
+			reboot.once = !(host.Spec.DisablePowerOff && isRebooted(host, key))
 		} else {
 			reboot.stayOff = true
-			reboot.due = reboot.due || !isDone
+			reboot.due = reboot.due || !isRebooted(host, key)
 		}
 		reboot.hard = reboot.hard || args.Mode == metal3.PowerModeHard
 	}
 	return reboot
+}
+
+// isRebooted reports whether it is recorded that the machine was rebooted because of an annotation, as it is now.
+func isRebooted(host *metal3.BareMetalHost, key string) bool {
+	done, isDone := host.Status.Record.Rebooted[key]
+	return isDone && !isGoneReboot(host, key, done)
 }
 
 // Rebooted records that the machine of a host that is never switched off is being rebooted because of the reboot annotations in asked.
@@ -195,7 +199,7 @@ func nextOfPower(s Situation) Step {
 			return switchTo(ironic.TargetReboot)
 		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
-		case on && hasAnnotation(host, metal3.RebootAnnotation) && !reboot.once && host.Status.Record.AskedPower == nil:
+		case on && isRebooted(host, metal3.RebootAnnotation) && host.Status.Record.AskedPower == nil:
 			return Step{Do: ClearRebootRequest}
 		}
 		return Step{Do: Wait}
