@@ -48,7 +48,7 @@ func TestInstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, command := range commands {
-				i.execute(command)
+				i.execute(command.Text)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,22 +207,13 @@ func (i *installation) writeFiles(resource string) {
 // follow runs the commands of docs/install.md in their order, and checks when the server is installed.
 func (i *installation) follow(check func()) {
 	i.t.Helper()
-	commands, err := docs.InstallCommands()
-	if err != nil {
-		i.t.Fatal(err)
-	}
 	installed := false
-	for _, command := range commands {
-		switch {
-		case strings.HasPrefix(command, "docker "): // the image is made without a container engine, and loaded
-			continue
-		case i.certManager && strings.HasSuffix(command, "make-certs.sh"):
-			continue
-		}
-		i.execute(command)
-		if !installed && strings.HasPrefix(command, "kubectl get baremetalhosts") {
+	for _, command := range i.commands() {
+		i.execute(command.Text)
+		if !installed && strings.HasPrefix(command.Text, "kubectl get baremetalhosts") {
 			installed = true
 			i.createHost()
+			i.waitAvailable()
 			check()
 		}
 	}
@@ -230,19 +222,38 @@ func (i *installation) follow(check func()) {
 	}
 }
 
-// execute runs a command as the user would, in the user's folder.
-func (i *installation) execute(command string) {
+// commands returns those of docs/install.md that this installation needs. Its image is made without a container engine, and loaded.
+func (i *installation) commands() []docs.Command {
+	i.t.Helper()
+	commands, err := docs.InstallCommands()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return slices.DeleteFunc(commands, func(command docs.Command) bool {
+		return strings.HasPrefix(command.Text, "docker ") || i.certManager && strings.HasSuffix(command.Text, "make-certs.sh")
+	})
+}
+
+// execute runs a command as the user would, in the user's folder, and returns what it prints. Nothing warns.
+func (i *installation) execute(command string) (stdout string) {
+	i.t.Helper()
+	stdout, stderr := i.run(command)
+	if strings.Contains(stderr, "Warning") {
+		i.t.Errorf("%s warns: %s", command, stderr)
+	}
+	return stdout
+}
+
+func (i *installation) run(command string) (stdout, stderr string) {
 	i.t.Helper()
 	cmd := i.node.Command(i.ctx, "bash", "-euc", command)
-	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = i.dir, &stdout, &stderr
+	var out, warnings bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = i.dir, &out, &warnings
 	if err := cmd.Run(); err != nil {
-		i.t.Fatalf("%s: %v\n%s%s", command, err, &stdout, &stderr)
+		i.t.Fatalf("%s: %v\n%s%s", command, err, &out, &warnings)
 	}
-	i.t.Logf("%s\n%s%s", command, &stdout, &stderr)
-	if strings.Contains(stderr.String(), "Warning") {
-		i.t.Errorf("%s warns: %s", command, &stderr)
-	}
+	i.t.Logf("%s\n%s%s", command, &out, &warnings)
+	return out.String(), warnings.String()
 }
 
 func (i *installation) kubectl(stdin string, args ...string) string {
@@ -254,7 +265,7 @@ func (i *installation) kubectl(stdin string, args ...string) string {
 	return out
 }
 
-// createHost creates a host and waits until it is available.
+// createHost creates a host.
 func (i *installation) createHost() {
 	i.t.Helper()
 	const address = "ipmi://192.0.2.50" // the server lets Ironic connect to no local one
@@ -262,6 +273,11 @@ func (i *installation) createHost() {
 	i.kubectl("", "create", "secret", "generic", "worker-0-bmc", "-n", "metal3", "--from-literal=username=admin", "--from-literal=password=password")
 	i.kubectl(`{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "worker-0", "namespace": "metal3"},
 		"spec": {"online": true, "bootMACAddress": "00:00:5e:00:53:01", "bmc": {"address": "`+address+`", "credentialsName": "worker-0-bmc"}}}`, "create", "-f", "-")
+}
+
+// waitAvailable waits until the host is registered, inspected and available.
+func (i *installation) waitAvailable() {
+	i.t.Helper()
 	i.kubectl("", "wait", "-n", "metal3", "--for=condition=AvailableForProvisioning", "--timeout=5m", "baremetalhost/worker-0")
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs reads the commands and the files that docs/install.md shows, for the tests that follow it.
+// Package docs reads the commands and the files that pages of docs/ show, for the tests that follow them.
 package docs
 
 import (
@@ -13,34 +13,59 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-var indentedCommand = regexp.MustCompile(`(?m)^    ((?:kubectl|docker|metal3-apiserver/)\S*(?:.*\\\n)*.*)$`)
+// Command is one that a page shows.
+type Command struct {
+	Section string // the heading above it
+	Text    string
+}
 
-// InstallCommands returns the commands of docs/install.md, from the first to the last.
-func InstallCommands() ([]string, error) {
-	page, err := read()
+var (
+	indentedCommand = regexp.MustCompile(`(?m)^    ((?:kubectl|docker|metal3-apiserver/)\S*(?:.*\\\n)*.*)$`)
+	heading         = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// Commands returns the commands of docs/PAGE, from the first to the last. There are at least as many as a test expects.
+func Commands(page string, least int) ([]Command, error) {
+	content, err := read(page)
 	if err != nil {
 		return nil, err
 	}
-	var commands []string
-	for _, match := range indentedCommand.FindAllStringSubmatch(page, -1) {
-		commands = append(commands, match[1])
+	var commands []Command
+	headings := heading.FindAllStringSubmatchIndex(content, -1)
+	for _, match := range indentedCommand.FindAllStringSubmatchIndex(content, -1) {
+		command := Command{Text: content[match[2]:match[3]]}
+		for _, at := range headings {
+			if at[0] < match[0] {
+				command.Section = content[at[2]:at[3]]
+			}
+		}
+		commands = append(commands, command)
 	}
-	if len(commands) < 20 {
-		return nil, fmt.Errorf("docs/install.md has the commands %q; have they another form now?", commands)
+	if len(commands) < least {
+		return nil, fmt.Errorf("docs/%s has the commands %q; have they another form now?", page, commands)
 	}
 	return commands, nil
 }
 
+// InstallCommands returns the commands of docs/install.md, from the first to the last.
+func InstallCommands() ([]Command, error) { return Commands("install.md", 20) }
+
 // InstallFile returns the file that docs/install.md shows in a block that begins with a comment with its path.
-func InstallFile(path string) (string, error) {
-	page, err := read()
+func InstallFile(path string) (string, error) { return block("install.md", "# "+path+"\n") }
+
+// MigrationComponent returns the line that docs/migration.md adds to the components of a kustomization.
+func MigrationComponent() (string, error) { return block("migration.md", "") }
+
+// block returns what follows the beginning of the first block of YAML on docs/PAGE that begins so.
+func block(page, beginning string) (string, error) {
+	content, err := read(page)
 	if err != nil {
 		return "", err
 	}
-	_, rest, found := strings.Cut(page, "```yaml\n# "+path+"\n")
+	_, rest, found := strings.Cut(content, "```yaml\n"+beginning)
 	block, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
-		return "", fmt.Errorf("docs/install.md has no %s", path)
+		return "", fmt.Errorf("docs/%s has no block of YAML that begins with %q", page, beginning)
 	}
 	return block, nil
 }
@@ -61,11 +86,11 @@ func Kustomization(replacements map[string]string) (string, error) {
 	return file, nil
 }
 
-func read() (string, error) {
+func read(page string) (string, error) {
 	root, err := testbed.RepoRoot()
 	if err != nil {
 		return "", err
 	}
-	content, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs", page))
 	return string(content), err
 }

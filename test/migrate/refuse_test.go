@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/crds"
 )
 
 func TestRefusesWhileTheOperatorRuns(t *testing.T) {
@@ -96,14 +97,14 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	hosts := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource("baremetalhosts")).Namespace(ns)
 
 	// A field of an operator that is newer than we are.
-	crd, err := s.Dynamic.Resource(crds).Get(ctx, "baremetalhosts.metal3.io", metav1.GetOptions{})
+	crd, err := s.Dynamic.Resource(crds.Resource).Get(ctx, "baremetalhosts.metal3.io", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	_ = unstructured.SetNestedField(versions[0].(object), object{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "flavour")
 	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
-	if _, err := s.Dynamic.Resource(crds).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.Dynamic.Resource(crds.Resource).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func(ctx context.Context) error {

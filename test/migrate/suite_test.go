@@ -8,11 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
+	"github.com/metal3-io/metal3-apiserver/test/crds"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
+
+type object = map[string]any
+
+var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 type suite struct {
 	testbed.Suite
@@ -39,7 +46,7 @@ func (s *suite) start(ctx context.Context) (err error) {
 	if s.kinds, err = migrate.Kinds(apiserver.Scheme); err != nil {
 		return err
 	}
-	if err := s.applyCRDs(ctx); err != nil {
+	if err := crds.Create(ctx, s.Dynamic, s.kinds); err != nil {
 		return err
 	}
 	// Now it knows them, as that of a cluster in use does.

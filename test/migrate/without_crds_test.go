@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/metal3-io/metal3-apiserver/test/crds"
 )
 
 // A fresh cluster has no CRDs. Those that clusterctl wants to see are beside our
@@ -19,12 +21,12 @@ import (
 // the last one: it deletes the CRDs.
 func TestCarriers(t *testing.T) {
 	for _, kind := range s.kinds {
-		if err := s.Dynamic.Resource(crds).Delete(t.Context(), kind.CRD(), metav1.DeleteOptions{}); err != nil {
+		if err := s.Dynamic.Resource(crds.Resource).Delete(t.Context(), kind.CRD(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, func(ctx context.Context) error {
-		list, err := s.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
+		list, err := s.Dynamic.Resource(crds.Resource).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("%d CRDs are there", len(list.Items))
 		}
@@ -44,7 +46,7 @@ func TestCarriers(t *testing.T) {
 	kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/baremetalhosts.metal3.io", "crd/hardwaredata.metal3.io")
 
 	// What clusterctl goes by.
-	list, err := s.Dynamic.Resource(crds).List(t.Context(), metav1.ListOptions{LabelSelector: "clusterctl.cluster.x-k8s.io"})
+	list, err := s.Dynamic.Resource(crds.Resource).List(t.Context(), metav1.ListOptions{LabelSelector: "clusterctl.cluster.x-k8s.io"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,13 +67,13 @@ func TestCarriers(t *testing.T) {
 	// An upgrade of the operator's CRDs by clusterctl has them served.
 	for _, item := range list.Items {
 		patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":true}]`)
-		if _, err := s.Dynamic.Resource(crds).Patch(t.Context(), item.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := s.Dynamic.Resource(crds.Resource).Patch(t.Context(), item.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// kube-apiserver has taken note of it when it gives the group another version.
 	patch := []byte(`[{"op":"add","path":"/spec/versions/-","value":{"name":"v1alpha0","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}}]`)
-	if _, err := s.Dynamic.Resource(crds).Patch(t.Context(), "baremetalhosts.metal3.io", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := s.Dynamic.Resource(crds.Resource).Patch(t.Context(), "baremetalhosts.metal3.io", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func(ctx context.Context) error {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package migrate
+// Package crds has a cluster serve metal3.io from CustomResourceDefinitions, as the Bare Metal Operator's manifests do.
+package crds
 
 import (
 	"context"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -23,17 +25,15 @@ import (
 
 type object = map[string]any
 
-var (
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-)
+// Resource is that of the CustomResourceDefinitions.
+var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // modelPrefix is that of our types' names in OpenAPI.
 const modelPrefix = "io.metal3.v1alpha1."
 
-// crd is a structural CustomResourceDefinition made from our own description of a
+// definition is a structural CustomResourceDefinition made from our own description of a
 // kind, without what the operator's does not have.
-func crd(kind *migrate.Kind) *unstructured.Unstructured {
+func definition(kind *migrate.Kind) *unstructured.Unstructured {
 	const prefix = "#/definitions/"
 	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) })
 	top := structural(definitions, prefix, definitions[modelPrefix+kind.Kind].Schema)
@@ -115,18 +115,18 @@ func structural(definitions map[string]common.OpenAPIDefinition, prefix string, 
 	return out
 }
 
-// applyCRDs has the cluster serve all kinds from CRDs.
-func (s *suite) applyCRDs(ctx context.Context) error {
-	for _, kind := range s.kinds {
-		if _, err := s.Dynamic.Resource(crds).Create(ctx, crd(kind), metav1.CreateOptions{}); err != nil {
+// Create creates the CRDs of kinds, and waits until kube-apiserver serves them.
+func Create(ctx context.Context, client dynamic.Interface, kinds []*migrate.Kind) error {
+	for _, kind := range kinds {
+		if _, err := client.Resource(Resource).Create(ctx, definition(kind), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("CRD %s: %w", kind.CRD(), err)
 		}
 	}
 	deadline := time.Now().Add(testbed.Patience)
 	for {
 		var missing []error
-		for _, kind := range s.kinds {
-			_, err := s.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(kind.Resource)).List(ctx, metav1.ListOptions{Limit: 1})
+		for _, kind := range kinds {
+			_, err := client.Resource(v1alpha1.SchemeGroupVersion.WithResource(kind.Resource)).List(ctx, metav1.ListOptions{Limit: 1})
 			missing = append(missing, err)
 		}
 		err := errors.Join(missing...)
