@@ -157,3 +157,17 @@ func TestPowerSync(t *testing.T) {
 		t.Errorf("a node in maintenance is left alone: %v", brief(n))
 	}
 }
+
+// Since 32.0, Ironic forgets a power action that has failed when it finds the state as it was.
+func TestPowerSyncForgets(t *testing.T) {
+	o := quick()
+	o.MaxVersion = "1.101"
+	a := start(t, o)
+	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	path := a.node(ipmi(6230, "password"))
+	a.provision(path, "manage", fsm.Manageable)
+	bmc.SetDead(true)
+	a.until(path, "notice the dead BMC", func(n doc) bool { return n["maintenance"] == true && n["last_error"] != nil })
+	bmc.SetDead(false)
+	a.until(path, "forget it", func(n doc) bool { return n["maintenance"] == false && n["last_error"] == nil })
+}

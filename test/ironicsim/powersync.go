@@ -2,7 +2,11 @@
 
 package ironicsim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
+)
 
 // syncPower is one round of _sync_power_states: it compares the power state of
 // each node with what its BMC says. Reading takes no lock; writing does.
@@ -69,6 +73,9 @@ func (s *Sim) syncNode(e *entry) {
 			s.syncExceeded(e, "", err)
 		}
 	case n.PowerState == state:
+		if n.LastError != "" && fsm.ClearsLastError(s.minor) {
+			s.update(e, func(n *node) { n.LastError = "" })
+		}
 		count = 0
 	case n.PowerState == "":
 		s.update(e, func(n *node) { n.PowerState = state })

@@ -291,9 +291,12 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	case ironic.ServiceFail:
 		return failedNodeError(status, metal3.ServicingError, node, "servicing failed")
 	}
-	switch {
-	case powerActionFailed(node) && !isPoweredAsWanted(host, node), isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(node.LastError) != "":
-		return newError(metal3.PowerManagementError, node.LastError)
+	text := lastPowerError(status, node)
+	switch isRefusedReboot := isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(text) != ""; {
+	case isRefusedReboot, powerActionFailed(node, text) && !isPoweredAsWanted(host, node):
+		err := newError(metal3.PowerManagementError, text)
+		err.isCounted = text != node.LastError
+		return err
 	case node.TargetPowerState != "" && ErrorType(status) == metal3.PowerManagementError:
 		return countedError(metal3.PowerManagementError, status.Record.Error.Message)
 	}
@@ -342,13 +345,23 @@ func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	return metal3.ProvisioningError
 }
 
-// powerActionFailed reports whether last_error is about the latest power action and still
+// powerActionFailed reports whether text, which is that of last_error, is about the latest power action and still
 // applies. Ironic keeps last_error until the next action begins. So in a stable state, a text
 // about anything else is outdated, and so is a power failure whose target has been reached
 // since then.
-func powerActionFailed(node *Node) bool {
-	target, _, failed := ironic.FailedPowerAction(node.LastError)
+func powerActionFailed(node *Node, text string) bool {
+	target, _, failed := ironic.FailedPowerAction(text)
 	return failed && node.TargetPowerState == "" && string(node.PowerState) != strings.TrimPrefix(string(target), "soft ")
+}
+
+// lastPowerError returns what Ironic has said of the last power action that failed, or anything else that is in last_error. Since
+// 32.0, Ironic with its default [conductor]node_history clears last_error a minute or two later, when it compares power
+// states and finds what it has recorded: the state before the action. The recorded error remains until another action begins.
+func lastPowerError(status *metal3.BareMetalHostStatus, node *Node) string {
+	if node.LastError == "" && ErrorType(status) == metal3.PowerManagementError && !node.ProvisionState.IsInTransit() {
+		return status.Record.Error.Message
+	}
+	return node.LastError
 }
 
 // isDueReboot reports whether a machine that is never switched off has yet to be rebooted because of annotations, according to a status.

@@ -257,6 +257,83 @@ func TestErrorOfReboot(t *testing.T) {
 	follow(t, "reboot", newHost(), []step{{node, wrong{metal3.PowerManagementError, failed, 1}}, {&on, wrong{}}})
 }
 
+// Ironic clears last_error when it finds the power state as it was before the action. The failure has not gone with it.
+func TestPowerErrorOutlivesLastError(t *testing.T) {
+	const failed = "Failed to change power state to 'power on' by 'power on': the BMC refuses"
+	node := func(change func(*ironic.Node)) *ironic.Node {
+		n := &ironic.Node{Address: ownBMC, ProvisionState: ironic.Active, PowerState: ironic.PowerOff}
+		change(n)
+		return n
+	}
+	refused := node(func(n *ironic.Node) { n.LastError = failed })
+	forgotten := node(func(*ironic.Node) {})
+	wrongFor := func(count int) wrong { return wrong{metal3.PowerManagementError, failed, count} }
+	host := follow(t, "twice", newHost(withState(metal3.StateProvisioned)), []step{
+		{refused, wrongFor(1)},
+		{forgotten, wrongFor(1)},
+		{node(func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), wrongFor(1)},
+		{refused, wrongFor(2)},
+		{forgotten, wrongFor(2)},
+	})
+	if next := nextOfPower(Situation{Host: host, Hold: time.Minute, node: NodeOf(&host.Status)}); next != (Step{Do: Wait, After: time.Minute}) {
+		t.Errorf("during the back-off: %+v", next)
+	}
+	for name, end := range map[string]func(*metal3.BareMetalHost, *ironic.Node){
+		"on":                     func(_ *metal3.BareMetalHost, n *ironic.Node) { n.PowerState = ironic.PowerOn },
+		"wanted no more":         func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.Online = false },
+		"something else is done": func(_ *metal3.BareMetalHost, n *ironic.Node) { n.ProvisionState = ironic.Deleting },
+		"maintenance":            func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "repair" },
+	} {
+		h, n := host.DeepCopy(), *forgotten
+		end(h, &n)
+		if got, want := wrongWith(observe(h, &n)).kind == metal3.PowerManagementError, name == "maintenance"; got != want {
+			t.Errorf("%s: there is a power error: %t, want %t", name, got, want)
+		}
+	}
+	withFault := observe(host, node(func(n *ironic.Node) {
+		n.Maintenance, n.Fault = true, ironic.FaultPowerFailure
+		n.LastError = "During sync_power_state, max retries exceeded"
+		n.MaintenanceReason = n.LastError
+	}))
+	if got := wrongWith(observe(withFault, forgotten)); got.kind != "" {
+		t.Errorf("when the BMC answers again, the host has the error %+v: the machine is not switched on at once", got)
+	}
+}
+
+// A machine that is never switched off is rebooted by force when it was asked in vain, also if Ironic has forgotten that.
+func TestRefusedRebootOutlivesLastError(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioned))
+	host.Spec.DisablePowerOff = true
+	host.Annotations = map[string]string{metal3.RebootAnnotation: ""}
+	node := ironic.Node{Address: ownBMC, ProvisionState: ironic.Active, PowerState: ironic.PowerOn}
+	refused := node
+	refused.LastError = "Failed to change power state to 'power on' by 'soft rebooting': refused"
+	want := wrong{metal3.PowerManagementError, refused.LastError, 1}
+	host = follow(t, "reboot", host, []step{{&refused, want}, {&node, want}})
+	if next := nextOfPower(Situation{Host: host, node: NodeOf(&host.Status)}); next.Power != ironic.TargetReboot {
+		t.Errorf("the next step is %+v, want a hard reboot", next)
+	}
+	Rebooted(host, host.Annotations)
+	follow(t, "reboot by force", host, []step{{&node, wrong{}}})
+}
+
+// A deletion gives up a machine that cannot be switched off.
+func TestPowerOffBeforeDeleteIsGivenUp(t *testing.T) {
+	host := newHost(withState(metal3.StatePoweringOffBeforeDelete))
+	host.DeletionTimestamp = &metav1.Time{Time: now}
+	on := ironic.Node{Address: ownBMC, ProvisionState: ironic.Available, PowerState: ironic.PowerOn}
+	refused, asked := on, on
+	refused.LastError, asked.TargetPowerState = "Failed to change power state to 'power off' by 'power off': refused", ironic.TargetPowerOff
+	for range abandonAfter {
+		for _, node := range []*ironic.Node{&asked, &refused, &on} {
+			host = observe(host, node)
+		}
+	}
+	if !mayGiveUp(&host.Status) {
+		t.Errorf("after %d failures, %+v", abandonAfter, wrongWith(host))
+	}
+}
+
 // The statuses that say something else than OK or error are not Ironic's to change.
 func TestOperationalStatusesOfOurs(t *testing.T) {
 	for status, want := range map[metal3.OperationalStatus]metal3.OperationalStatus{

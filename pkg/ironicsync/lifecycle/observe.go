@@ -209,7 +209,7 @@ func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node 
 	}
 	// If the node is in a failed state, the error has the type that belongs to that state, so
 	// last_error shows whether the power action has failed.
-	return before.TargetPowerState != "" && node.TargetPowerState == "" && (failed == metal3.PowerManagementError || powerActionFailed(node))
+	return before.TargetPowerState != "" && node.TargetPowerState == "" && (failed == metal3.PowerManagementError || powerActionFailed(node, node.LastError))
 }
 
 // isSettled reports whether the host and its node have reached the state and the power state that

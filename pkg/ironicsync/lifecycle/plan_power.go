@@ -195,7 +195,7 @@ func nextOfPower(s Situation) Step {
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(node.LastError) != ""):
+		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(lastPowerError(&host.Status, node)) != ""):
 			return switchTo(ironic.TargetReboot)
 		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
@@ -240,5 +240,5 @@ func isPowerKept(host *metal3.BareMetalHost) bool {
 // softFailed reports whether a soft power-off has failed. A hard one follows at once.
 func softFailed(node *Node) bool {
 	_, softOff, _ := ironic.FailedPowerAction(node.LastError)
-	return softOff && powerActionFailed(node)
+	return softOff && powerActionFailed(node, node.LastError)
 }

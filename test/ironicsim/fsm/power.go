@@ -55,6 +55,10 @@ func (n *Node) IsPowerSynced() bool {
 	return n.Reservation == "" && !n.Maintenance && n.TargetPowerState == "" && !slices.Contains(PowerSyncExcluded, n.ProvisionState)
 }
 
+// ClearsLastError reports whether an Ironic whose API has a minor version forgets what has failed when the BMC of a synced node says what
+// is recorded: since 32.0, with [conductor]node_history, its default.
+func ClearsLastError(minor int) bool { return minor >= 101 }
+
 // LosePower puts a node into maintenance whose BMC does not say what its power
 // state is to be: state is what it says, which may be nothing, and err why.
 func (n *Node) LosePower(state string, err error) (text string) {
