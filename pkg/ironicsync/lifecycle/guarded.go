@@ -12,6 +12,9 @@ import (
 func guarded(s Situation, step Step) Step {
 	found := contradictionOf(s, step)
 	held := s.Host.Status.Record.Hold
+	if found != nil && found.anything && s.node != nil && hasAnnotation(s.Host, metal3.DetachedAnnotation) {
+		found.message += notDetached
+	}
 	if found == nil && isUnknown(s) {
 		return untilKnown(s, step)
 	}
@@ -34,6 +37,9 @@ func guarded(s Situation, step Step) Step {
 	}
 	return found.leaves(step)
 }
+
+// notDetached is for whoever waits for the host to be detached, which would delete a node that may be another machine's.
+const notDetached = ". The host is not detached before that is solved"
 
 // permitted is a step that nothing contradicts, or what has to be done before it.
 func permitted(s Situation, step Step) Step {

@@ -127,9 +127,13 @@ func TestHeld(t *testing.T) {
 		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
 			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own, Held: metal3.BMCInUseReason}
 		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "=deprovisioning"},
-		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
-		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
-		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"another cluster's":                {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
+		"this cluster's":                   {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
+		"with another BMC":                 {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with another BMC, to be detached": {host: append(provisioned[:4:4], annotated(metal3.DetachedAnnotation, "")), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with another BMC, which is corrected": {host: append(provisioned[:4:4], heldFor(metal3.AnotherBMCReason), func(h *metal3.BareMetalHost) {
+			h.Spec.BMC.Address = "ipmi://192.0.2.77"
+		}), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
 		"with a BMC that it was not registered with": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
 		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
 		"with the BMC that it was registered with, as its only system": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
@@ -218,6 +222,9 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%s: held: %s", name, held.Message)
 		case test.held != "" && (held == nil || held.Reason != test.held || !strings.Contains(held.Message, " ")):
 			t.Errorf("%s: held is %v, want %s", name, held, test.held)
+		}
+		if held != nil && s.Node != nil && hasAnnotation(host, metal3.DetachedAnnotation) && !strings.HasSuffix(held.Message, notDetached) {
+			t.Errorf("%s: who waits for its detachment is told %q", name, held.Message)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 
 	if before := old.Spec.BMC.Address; host.Spec.BMC.Address != before && before != "" &&
 		old.Status.OperationalStatus != v1alpha1.OperationalStatusDetached &&
-		state != v1alpha1.StateRegistering {
+		state != v1alpha1.StateRegistering && !isHeldForAnotherBMC(&old.Status) {
 		all = append(all, field.Forbidden(spec.Child("bmc", "address"),
 			"can be changed only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))
 	}
@@ -68,6 +68,12 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 			"can be set to true only while status.provisioning.state is available, or provisioned with an empty image"))
 	}
 	return all
+}
+
+// isHeldForAnotherBMC reports whether nothing is asked for the host because Ironic has another BMC for its node than the spec: one of the two
+// is to be corrected. (A host that is held so cannot be detached, because the node may be another machine's.)
+func isHeldForAnotherBMC(status *v1alpha1.BareMetalHostStatus) bool {
+	return status.Record.Hold != nil && status.Record.Hold.Reason == v1alpha1.AnotherBMCReason
 }
 
 // validateContents applies the rules about the spec and the annotations of one host.

@@ -36,6 +36,9 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 	runningStatus := func(url string) string { return `{"provisioning":{"image":{"url":"` + url + `"}}}` }
 	const secretURL, statusPath = "http://user:secret@images/v1", "metadata.annotations[" + v1alpha1.StatusAnnotation + "]."
 	provisioned := status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusOK)
+	held := func(reason string) mutation {
+		return func(h *v1alpha1.BareMetalHost) { h.Status.Record.Hold = &v1alpha1.Hold{Reason: reason} }
+	}
 	tests := map[string]struct {
 		// both are applied to the old and the new host.
 		both, old, new []mutation
@@ -44,11 +47,14 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"no change": {},
 
 		// 14. bmc.address.
-		"address of an available host":  {both: []mutation{available}, new: []mutation{other}, want: []string{addressPath + ": only while the host is registering or detached"}},
-		"address removed":               {both: []mutation{available}, new: []mutation{address("")}, want: []string{addressPath + ": only while the host is registering or detached"}},
-		"first address":                 {both: []mutation{available}, old: []mutation{address("")}, new: []mutation{other}},
-		"address of a detached host":    {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
-		"address of a registering host": {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
+		"address of an available host":               {both: []mutation{available}, new: []mutation{other}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"address removed":                            {both: []mutation{available}, new: []mutation{address("")}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"first address":                              {both: []mutation{available}, old: []mutation{address("")}, new: []mutation{other}},
+		"address of a detached host":                 {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
+		"address of a registering host":              {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
+		"address of a host that is held for its BMC": {both: []mutation{provisioned, held(v1alpha1.AnotherBMCReason)}, new: []mutation{other}},
+		"address of a host that is held otherwise": {both: []mutation{provisioned, held(v1alpha1.DeploymentGoneReason)}, new: []mutation{other},
+			want: []string{addressPath + ": only while the host is registering or detached"}},
 		"bad address while registering": {both: []mutation{status(v1alpha1.StateRegistering, "")}, new: []mutation{broken}, want: []string{addressPath + `: unknown type "ilo4"`}},
 
 		// A form of address that is refused today, and that a host can have had since before. Ironic works with it.
