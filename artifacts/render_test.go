@@ -130,7 +130,6 @@ components:
 - ../apiservice/components/aggregated-roles
 - ../apiservice/components/ironic-CREDENTIALS
 - ../apiservice/components/ironic-ca
-- ../apiservice/components/kubernetes-before-1.36
 - ../apiservice/components/restrict-urls
 images:
 - name: metal3-apiserver

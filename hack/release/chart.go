@@ -36,7 +36,7 @@ image:
 replicas: 2
 # Where Ironic and etcd are. A change restarts the pods.
 config:
-%s# More flags of metal3-apiserver. Before Kubernetes 1.36, --disable-admission-plugins=MutatingAdmissionPolicy is necessary.
+%s# More flags of metal3-apiserver.
 flags: []
 # More volumes and volume mounts, for files that flags name, such as those of --ironic-username-file and --ironic-password-file.
 volumes: []

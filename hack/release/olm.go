@@ -240,12 +240,11 @@ func (p *olmParts) csv(version string) (map[string]any, error) {
 			},
 		},
 		"spec": map[string]any{
-			"displayName": "metal3-apiserver",
-			"description": olmDescription,
-			"version":     strings.TrimPrefix(version, "v"),
-			"maturity":    "alpha",
-			// Before, a flag is necessary (components/kubernetes-before-1.36), and a Subscription cannot add one.
-			"minKubeVersion": "1.36.0",
+			"displayName":    "metal3-apiserver",
+			"description":    olmDescription,
+			"version":        strings.TrimPrefix(version, "v"),
+			"maturity":       "alpha",
+			"minKubeVersion": "1.30.0",
 			"provider":       map[string]string{"name": "Metal3", "url": "https://metal3.io"},
 			"keywords":       []string{"metal3", "ironic", "bare metal"},
 			"links":          []map[string]string{{"name": "Sources and documents", "url": "https://github.com/metal3-io/metal3-apiserver"}},

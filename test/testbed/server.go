@@ -176,9 +176,6 @@ func (s *Server) Start(ctx context.Context) error {
 	} else {
 		args = append(args, "--data-dir="+s.path("data"))
 	}
-	if s.options.Kube.minor < 36 { // as the component kubernetes-before-1.36 does
-		args = append(args, "--disable-admission-plugins=MutatingAdmissionPolicy")
-	}
 	var err error
 	s.run, err = command{
 		name: ServiceName, log: s.LogPath, path: s.program,

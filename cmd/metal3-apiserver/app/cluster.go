@@ -85,7 +85,8 @@ func newClusterClients(config *rest.Config) (*clusterClients, error) {
 
 // waitForCluster waits until the ConfigMap that says whom the cluster trusts to authenticate its
 // users can be read. The generic server would exit at once if it cannot be read, but this server
-// must be able to start before the cluster, which may depend on the hosts that it manages.
+// must be able to start before the cluster, which may depend on the hosts that it manages. Then it leaves out the admission plugins
+// that the cluster is too old for.
 func waitForCluster(ctx context.Context, o *Options) error {
 	if o.Recommended.CoreAPI == nil || o.Recommended.Authentication == nil || o.Recommended.Authentication.SkipInClusterLookup {
 		return nil
@@ -103,8 +104,11 @@ func waitForCluster(ctx context.Context, o *Options) error {
 		ctx, cancel := context.WithTimeout(ctx, clusterProbeTimeout)
 		defer cancel()
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+		if err == nil {
+			err = disableUnservedPolicies(ctx, client.Discovery().RESTClient(), o.Recommended.Admission)
+		}
 		if err != nil && !logged {
-			klog.ErrorS(err, "Waiting for the cluster: ConfigMap kube-system/extension-apiserver-authentication cannot be read. "+
+			klog.ErrorS(err, "Waiting for the cluster: ConfigMap kube-system/extension-apiserver-authentication or "+admissionKinds+" cannot be read. "+
 				"Check that kube-apiserver is running, and that the Role extension-apiserver-authentication-reader is bound to this server")
 			logged = true
 		}
