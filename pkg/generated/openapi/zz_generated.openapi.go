@@ -168,6 +168,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.Provisioning{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_Provisioning(ref),
 		metal3v1alpha1.ProvisioningList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_ProvisioningList(ref),
 		metal3v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
+		metal3v1alpha1.Reboot{}.OpenAPIModelName():                       schema_pkg_apis_metal3_v1alpha1_Reboot(ref),
 		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
 		metal3v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
 		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
@@ -5311,6 +5312,19 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 							},
 						},
 					},
+					"reboot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The reboot of a machine that is never switched off, from when Ironic has accepted it until it has ended. If it has failed, until another one is accepted, or none is asked for any more.",
+							Ref:         ref(metal3v1alpha1.Reboot{}.OpenAPIModelName()),
+						},
+					},
+					"inspected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether status.hardware is what an inspection has found. Otherwise it was given in place of one.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"powerCut": {
 						SchemaProps: spec.SchemaProps{
 							Description: "That the power of the host's machine is to be cut, as was requested with the subresource power. Absent once it is off.",
@@ -5421,7 +5435,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.AskedPower{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.PowerCut{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.Transfer{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.AskedPower{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.PowerCut{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.Reboot{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.Transfer{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -7414,6 +7428,62 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 		},
 		Dependencies: []string{
 			metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName(), metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Reboot(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Reboot is a reboot that Ironic has accepted. Until then, Ironic may still show the error of the one before.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic was asked for: rebooting or soft rebooting.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"annotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The annotations that have asked for it, without those because of which the machine was rebooted before.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"failed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it has failed, in Ironic's words. Empty if that is not known yet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "target"},
+			},
+		},
 	}
 }
 

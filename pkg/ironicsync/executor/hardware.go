@@ -57,9 +57,9 @@ func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) 
 		if !equality.Semantic.DeepEqual(known.NIC, details.NIC) {
 			lifecycle.RegisterAgain(host)
 		}
-		host.Status.HardwareDetails = details
+		host.Status.HardwareDetails, host.Status.Record.Inspected = details, false
 		if node := host.Status.Ironic; node != nil {
-			// See lifecycle.WasInspected. Once inspections are enabled again, the inventory is read again.
+			// Once inspections are enabled again, the inventory is read again.
 			node.InspectionFinishedAt, node.UnreadInventory = nil, ""
 		}
 	})

@@ -54,7 +54,7 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	}
 	// The host is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended.
 	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
-		lifecycle.Rebooted(h, task.Host.Annotations)
+		lifecycle.Rebooted(h, used, task.Host.Annotations)
 	})
 	return err
 }

@@ -64,19 +64,13 @@ func isReboot(asked *metal3.AskedPower) bool {
 func isSwitching(node *Node) bool { return node.TargetPowerState != "" || node.Reservation != "" }
 
 // observeAskedPower notes what has become of a request: once the machine is off, the only one was carried out. If it
-// was sent several times, the others may still be. A reboot that has failed is due again.
+// was sent several times, the others may still be.
 func observeAskedPower(status *metal3.BareMetalHostStatus) {
 	asked, node := status.Record.AskedPower, NodeOf(status)
 	if asked == nil {
 		return
 	}
-	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
-	// What an earlier reboot of the other kind has left in last_error says nothing of one that is about to be sent.
-	failed := isReboot(asked) && !isSwitching(node) && string(ironic.FailedReboot(node.LastError)) == asked.Target
-	if failed {
-		status.Record.Rebooted = nil
-	}
-	if asked.NodeUUID != node.UUID || carriedOut || failed {
+	if asked.NodeUUID != node.UUID || node.PowerState == ironic.PowerOff && asked.Times <= 1 {
 		status.Record.AskedPower = nil
 	}
 }

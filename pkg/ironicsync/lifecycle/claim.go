@@ -206,9 +206,9 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 }
 
 // WasInspected reports whether the hardware of a host is what Ironic has found. It can also be given by annotations and
-// objects, which forgets the inspection.
+// objects.
 func WasInspected(host *metal3.BareMetalHost) bool {
-	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
+	return host.Status.HardwareDetails != nil && host.Status.Record.Inspected
 }
 
 // hasBetterClaim reports whether host has the BMC rather than other: because it alone is

@@ -99,8 +99,8 @@ func TestWhoHasTheMachine(t *testing.T) {
 			Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2." + strconv.Itoa(minute+1), CredentialsName: "bmc"}},
 		}
 		h.Status.Provisioning = metal3.ProvisionStatus{State: state, ID: name}
-		finished := metav1.NewMicroTime(created)
-		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: name, ProvisionState: "manageable", InspectionFinishedAt: &finished}
+		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: name, ProvisionState: "manageable"}
+		h.Status.Record.Inspected = true
 		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: BMCKey(h).String()}
 		h.UID = types.UID("uid-" + strconv.Itoa(minute+1))
 		h.Status.HardwareDetails = &metal3.HardwareDetails{
@@ -111,7 +111,7 @@ func TestWhoHasTheMachine(t *testing.T) {
 		}
 		return h
 	}
-	given := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeDisabled }
+	given := func(h *metal3.BareMetalHost) { h.Status.Record.Inspected = false }
 	unregistered := func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }
 	sled := func(h *metal3.BareMetalHost) { h.Status.HardwareDetails.NIC[0].MAC = "00:25:90:00:00:02" }
 	another := func(h *metal3.BareMetalHost) {

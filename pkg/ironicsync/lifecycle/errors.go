@@ -291,12 +291,11 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	case ironic.ServiceFail:
 		return failedNodeError(status, metal3.ServicingError, node, "servicing failed")
 	}
-	text := lastPowerError(status, node)
-	switch isRefusedReboot := isDueReboot(host, status) && node.TargetPowerState == "" && ironic.FailedReboot(text) != ""; {
-	case isRefusedReboot, powerActionFailed(node, text) && !isPoweredAsWanted(host, node):
-		err := newError(metal3.PowerManagementError, text)
-		err.isCounted = text != node.LastError
-		return err
+	switch text := lastPowerError(status, node); {
+	case rebootFailure(status, node) != "" && isDueReboot(host, status):
+		return newError(metal3.PowerManagementError, rebootFailure(status, node))
+	case powerActionFailed(node, text) && !isPoweredAsWanted(host, node):
+		return newError(metal3.PowerManagementError, text)
 	case node.TargetPowerState != "" && ErrorType(status) == metal3.PowerManagementError:
 		return countedError(metal3.PowerManagementError, status.Record.Error.Message)
 	}

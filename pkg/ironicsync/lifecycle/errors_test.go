@@ -300,23 +300,6 @@ func TestPowerErrorOutlivesLastError(t *testing.T) {
 	}
 }
 
-// A machine that is never switched off is rebooted by force when it was asked in vain, also if Ironic has forgotten that.
-func TestRefusedRebootOutlivesLastError(t *testing.T) {
-	host := newHost(withState(metal3.StateProvisioned))
-	host.Spec.DisablePowerOff = true
-	host.Annotations = map[string]string{metal3.RebootAnnotation: ""}
-	node := ironic.Node{Address: ownBMC, ProvisionState: ironic.Active, PowerState: ironic.PowerOn}
-	refused := node
-	refused.LastError = "Failed to change power state to 'power on' by 'soft rebooting': refused"
-	want := wrong{metal3.PowerManagementError, refused.LastError, 1}
-	host = follow(t, "reboot", host, []step{{&refused, want}, {&node, want}})
-	if next := nextOfPower(Situation{Host: host, node: NodeOf(&host.Status)}); next.Power != ironic.TargetReboot {
-		t.Errorf("the next step is %+v, want a hard reboot", next)
-	}
-	Rebooted(host, host.Annotations)
-	follow(t, "reboot by force", host, []step{{&node, wrong{}}})
-}
-
 // A deletion gives up a machine that cannot be switched off.
 func TestPowerOffBeforeDeleteIsGivenUp(t *testing.T) {
 	host := newHost(withState(metal3.StatePoweringOffBeforeDelete))

@@ -109,6 +109,11 @@ func TestObserveInspectionOfMovedHost(t *testing.T) {
 		if status.HardwareDetails == nil {
 			t.Errorf("%s: the inventory was not taken over", name)
 		}
+		host.Status = status
+		MarkDetached(host, now)
+		if !WasInspected(host) {
+			t.Errorf("%s: without its node, the hardware is taken for given", name)
+		}
 	}
 }
 

@@ -176,6 +176,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Provisioning.State = stateOf(host, recorded)
 	observeAsked(status)
 	observeAskedPower(status)
+	rebootFailed := observeReboot(status, host)
 	observePowerCut(status, host, now)
 	observeDeployment(status, host, node)
 	observeGone(status, host, before, node, now)
@@ -195,7 +196,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	if errorOf(status, host) == nil && isSettled(status, host, recorded) {
 		resetErrorCount(status)
 	}
-	return before != nil && hasAttemptEnded(ErrorType(status), before, recorded)
+	return before != nil && (rebootFailed || hasAttemptEnded(ErrorType(status), before, recorded))
 }
 
 // hasAttemptEnded reports whether an attempt has ended during which the error of the previous
@@ -251,7 +252,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	status.Ironic.InspectionFinishedAt = &finished
 	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
-		status.HardwareDetails = seen.Inspected.Hardware
+		status.HardwareDetails, status.Record.Inspected = seen.Inspected.Hardware, true
 	}
 	if seen.Inspected.Problem == "" {
 		status.Record.UnusableInventory = nil

@@ -221,13 +221,16 @@ func TestNextOfHost(t *testing.T) {
 		"never off, reboot":              {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
 		"never off, reboot of nothing":   {options: and(available, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available), want: "Wait"},
-		"never off, rebooted once":       {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, ""), func(h *metal3.BareMetalHost) { Rebooted(h, h.Annotations) }), node: nodeIn(ironic.Active), want: "ClearRebootRequest"},
-		"never off, held off":            {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
-		"never off, rebooted for that":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "Wait"},
-		"never off, asked by two":        {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"drain", ""), annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
-		"never off, not held off now":    {options: and(provisionedHost, neverOff, rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "ForgetReboots"},
-		"never off, and it is, reboot":   {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active, off), want: "ClearRebootRequest"},
-		"never off, and it is":           {options: and(provisionedHost, neverOff), node: nodeIn(ironic.Active, off), want: "power-on"},
+		"never off, rebooted once": {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, ""), func(h *metal3.BareMetalHost) {
+			Rebooted(h, ironic.TargetSoftReboot, h.Annotations)
+			h.Status.Record.Reboot = nil
+		}), node: nodeIn(ironic.Active), want: "ClearRebootRequest"},
+		"never off, held off":          {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
+		"never off, rebooted for that": {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "Wait"},
+		"never off, asked by two":      {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"drain", ""), annotated(metal3.RebootAnnotationPrefix+"fencing", ""), rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
+		"never off, not held off now":  {options: and(provisionedHost, neverOff, rebootedFor("fencing")), node: nodeIn(ironic.Active), want: "ForgetReboots"},
+		"never off, and it is, reboot": {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active, off), want: "ClearRebootRequest"},
+		"never off, and it is":         {options: and(provisionedHost, neverOff), node: nodeIn(ironic.Active, off), want: "power-on"},
 
 		// Detachment.
 		"detach":                    {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, "true")), node: nodeIn(ironic.Active), want: "DeleteNode"},

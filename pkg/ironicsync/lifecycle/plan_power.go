@@ -53,20 +53,6 @@ func isRebooted(host *metal3.BareMetalHost, key string) bool {
 	return isDone && !isGoneReboot(host, key, done)
 }
 
-// Rebooted records that the machine of a host that is never switched off is being rebooted because of the reboot annotations in asked.
-// (If that fails, observeAskedPower forgets it.)
-func Rebooted(host *metal3.BareMetalHost, asked map[string]string) {
-	for key, value := range asked {
-		if !metal3.IsRebootAnnotation(key) {
-			continue
-		}
-		if host.Status.Record.Rebooted == nil {
-			host.Status.Record.Rebooted = map[string]string{}
-		}
-		host.Status.Record.Rebooted[key] = value
-	}
-}
-
 // noteRebootOfKept records because of which reboot annotations a machine is about to be switched off that is left on otherwise although
 // spec.online is false: nothing else would say, once the annotations are gone, that it is to be switched on again. One that somebody
 // else has switched off stays off. It returns false if there is nothing to be recorded.
@@ -195,11 +181,11 @@ func nextOfPower(s Situation) Step {
 			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && (reboot.once || reboot.due) && (reboot.hard || ironic.FailedReboot(lastPowerError(&host.Status, node)) != ""):
+		case on && (reboot.once || reboot.due) && (reboot.hard || rebootFailure(&host.Status, node) != ""):
 			return switchTo(ironic.TargetReboot)
 		case on && (reboot.once || reboot.due):
 			return switchTo(ironic.TargetSoftReboot)
-		case on && isRebooted(host, metal3.RebootAnnotation) && host.Status.Record.AskedPower == nil:
+		case on && isRebooted(host, metal3.RebootAnnotation) && host.Status.Record.AskedPower == nil && host.Status.Record.Reboot == nil:
 			return Step{Do: ClearRebootRequest}
 		}
 		return Step{Do: Wait}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +20,7 @@ import (
 func hostWith(bootMAC string, nics ...metal3.NIC) *metal3.BareMetalHost {
 	return &metal3.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "host-0"}, Spec: metal3.BareMetalHostSpec{BootMACAddress: bootMAC},
-		Status: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{NIC: nics}, Ironic: &metal3.IronicStatus{InspectionFinishedAt: &metav1.MicroTime{Time: time.Unix(1, 0)}}},
+		Status: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{NIC: nics}, Record: metal3.HostRecord{Inspected: true}},
 	}
 }
 
@@ -32,7 +31,7 @@ func detached(host *metal3.BareMetalHost) *metal3.BareMetalHost {
 
 // given returns the host with hardware that was not found by an inspection.
 func given(host *metal3.BareMetalHost) *metal3.BareMetalHost {
-	host.Status.Ironic.InspectionFinishedAt = nil
+	host.Status.Record.Inspected = false
 	return host
 }
 

@@ -12,7 +12,7 @@ import (
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 6
+const RecordEpoch = 7
 
 // IsLater reports whether a later version of the server has written the record. This version decides nothing from it, and the
 // storage of hosts refuses to change it.
@@ -93,6 +93,15 @@ type HostRecord struct {
 	// spec.online is false. It is switched on again when they are gone.
 	// +optional
 	Rebooted map[string]string `json:"rebooted,omitempty"`
+
+	// The reboot of a machine that is never switched off, from when Ironic has accepted it until it has ended. If it has failed, until
+	// another one is accepted, or none is asked for any more.
+	// +optional
+	Reboot *Reboot `json:"reboot,omitempty"`
+
+	// Whether status.hardware is what an inspection has found. Otherwise it was given in place of one.
+	// +optional
+	Inspected bool `json:"inspected,omitempty"`
 
 	// That the power of the host's machine is to be cut, as was requested with the subresource power. Absent
 	// once it is off.
@@ -431,6 +440,24 @@ type AskedPower struct {
 
 	// How often it was sent since the machine was last seen off.
 	Times int `json:"times"`
+}
+
+// Reboot is a reboot that Ironic has accepted. Until then, Ironic may still show the error of the one before.
+type Reboot struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// What Ironic was asked for: rebooting or soft rebooting.
+	Target string `json:"target"`
+
+	// The annotations that have asked for it, without those because of which the machine was rebooted before.
+	// +optional
+	// +listType=atomic
+	Annotations []string `json:"annotations,omitempty"`
+
+	// Why it has failed, in Ironic's words. Empty if that is not known yet.
+	// +optional
+	Failed string `json:"failed,omitempty"`
 }
 
 // PowerCut is a hard power-off that was requested with the subresource power. It is recorded before spec.online is

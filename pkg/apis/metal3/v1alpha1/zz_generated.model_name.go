@@ -688,6 +688,11 @@ func (in RAIDConfig) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Reboot) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Reboot"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RebootAnnotationArguments) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RebootAnnotationArguments"
 }

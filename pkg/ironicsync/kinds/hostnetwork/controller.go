@@ -126,7 +126,8 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 func mayDiffer(old, host *metal3.BareMetalHost) bool {
 	return old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
 		old.Status.Provisioning.State != host.Status.Provisioning.State || metal3.IsPaused(old) != metal3.IsPaused(host) ||
-		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) ||
+		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.WasInspected(old) != lifecycle.WasInspected(host) ||
+		lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) ||
 		(old.Status.Record.Hold == nil) != (host.Status.Record.Hold == nil) || !hasPorts(old) && hasPorts(host)
 }
 

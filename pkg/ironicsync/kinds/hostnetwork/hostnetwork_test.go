@@ -48,8 +48,8 @@ func newWorld() *world {
 				Name: "eno1", HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "tenant"},
 			}}},
 			Status: metal3.BareMetalHostStatus{
-				Ironic:       &metal3.IronicStatus{InspectionFinishedAt: &metav1.MicroTime{Time: time.Unix(1000, 0)}},
-				Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateAvailable}, Record: metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}},
+				Ironic:       &metal3.IronicStatus{},
+				Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateAvailable}, Record: metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}, Inspected: true},
 				HardwareDetails: &metal3.HardwareDetails{NIC: []metal3.NIC{
 					{Name: "eno0", MAC: "52:54:00:aa:00:00"},
 					{Name: "eno1", MAC: "52:54:00:AA:00:01", LLDP: &metal3.LLDP{SwitchID: "00:1b:21:aa:bb:cc", PortID: "Eth1", SwitchSystemName: "leaf-1"}},
@@ -261,7 +261,7 @@ func TestProblems(t *testing.T) {
 			}
 		}, reason: "IronicRefused", message: `announces "leaf-4-1" as its ID, which is no MAC address: give its switchPort`},
 		"no announcement":                         {given: unlinked, reason: "IronicRefused", message: "The switch port of interface " + mac + " is not known: no switch announces it, so give its switchPort"},
-		"an announcement that a user has written": {given: func(w *world) { w.host.Status.Ironic.InspectionFinishedAt = nil }, reason: "IronicRefused", message: "was given, and not inspected, so give its switchPort"},
+		"an announcement that a user has written": {given: func(w *world) { w.host.Status.Record.Inspected = false }, reason: "IronicRefused", message: "was given, and not inspected, so give its switchPort"},
 		"no announcement yet": {given: func(w *world) {
 			w.host.Status.HardwareDetails, w.host.Spec.NetworkInterfaces[0] = nil, metal3.NetworkInterface{MACAddress: mac, HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "tenant"}}
 		}, reason: "HardwareInspectionIncomplete", message: "is not known before the host was inspected: wait for that, or give its switchPort"},
@@ -329,6 +329,7 @@ func TestToldAgain(t *testing.T) {
 		"a hold ends": func(old, _ *metal3.BareMetalHost) {
 			old.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason}
 		},
+		"given hardware is inspected":   func(old, _ *metal3.BareMetalHost) { old.Status.Record.Inspected = false },
 		"attached again, moved or lost": func(old, _ *metal3.BareMetalHost) { old.Status.Ironic = nil },
 		"registered again": func(old, _ *metal3.BareMetalHost) {
 			old.Status.Record.Registration = &metal3.Registration{Reason: metal3.NodeLostReason}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+const (
+	softRebootFailed = "Failed to change power state to 'power on' by 'soft rebooting': no"
+	hardRebootFailed = "Failed to change power state to 'power on' by 'rebooting': no"
+	fenceKey         = metal3.RebootAnnotationPrefix + "fence"
+)
+
+// rebooting returns a provisioned host whose machine is never switched off, with reboot annotations, and its node.
+func rebooting(annotations ...string) (*metal3.BareMetalHost, ironic.Node) {
+	host := newHost(withState(metal3.StateProvisioned))
+	host.Spec.DisablePowerOff, host.Annotations = true, map[string]string{}
+	for _, key := range annotations {
+		host.Annotations[key] = ""
+	}
+	node := ironic.Node{Address: ownBMC, ProvisionState: ironic.Active, PowerState: ironic.PowerOn}
+	return observe(host, &node), node
+}
+
+// TestObserveReboot: only an error about the reboot that was accepted, once Ironic is done with it, makes that due again.
+func TestObserveReboot(t *testing.T) {
+	for name, test := range map[string]struct {
+		accepted ironic.PowerTarget
+		node     func(*ironic.Node)
+		failed   bool
+		pending  bool
+	}{
+		"failed":                    {ironic.TargetSoftReboot, func(n *ironic.Node) { n.LastError = softRebootFailed }, true, true},
+		"a hard one failed":         {ironic.TargetReboot, func(n *ironic.Node) { n.LastError = hardRebootFailed }, true, true},
+		"under way":                 {ironic.TargetReboot, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }, false, true},
+		"locked for it":             {ironic.TargetSoftReboot, func(n *ironic.Node) { n.LastError, n.Reservation = softRebootFailed, "conductor-0" }, false, true},
+		"carried out":               {ironic.TargetSoftReboot, func(*ironic.Node) {}, false, false},
+		"the soft one before it":    {ironic.TargetReboot, func(n *ironic.Node) { n.LastError = softRebootFailed }, false, false},
+		"something else has failed": {ironic.TargetReboot, func(n *ironic.Node) { n.LastError = "Failed to change power state to 'power off': no" }, false, false},
+		"the machine is off":        {ironic.TargetReboot, func(n *ironic.Node) { n.LastError, n.PowerState = hardRebootFailed, ironic.PowerOff }, false, false},
+	} {
+		host, node := rebooting(fenceKey)
+		Rebooted(host, test.accepted, host.Annotations)
+		test.node(&node)
+		host = observe(host, &node)
+		if due := !isRebooted(host, fenceKey); due != test.failed {
+			t.Errorf("%s: the annotation is due again: %t, want %t", name, due, test.failed)
+		}
+		if reboot := host.Status.Record.Reboot; (reboot != nil) != test.pending || reboot != nil && (reboot.Failed != "") != test.failed {
+			t.Errorf("%s: recorded is %+v", name, reboot)
+		}
+	}
+}
+
+// TestRefusedReboot: a machine that is never switched off is rebooted by force when it was asked in vain, also if Ironic has forgotten that by
+// then. What Ironic says of a reboot that it has not accepted, or of one that nobody asks for, counts for nothing.
+func TestRefusedReboot(t *testing.T) {
+	host, idle := rebooting(metal3.RebootAnnotation)
+	expect := func(what string, target ironic.PowerTarget) {
+		t.Helper()
+		if next := nextOfPower(Situation{Host: host, node: NodeOf(&host.Status)}); next.Do != SwitchPower || next.Power != target {
+			t.Errorf("%s: the next step is %+v, want %s", what, next, target)
+		}
+	}
+	formerly := idle
+	formerly.LastError = softRebootFailed
+	host = follow(t, "a failure of last week", host, []step{{&formerly, wrong{}}})
+	expect("at first", ironic.TargetSoftReboot)
+	Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+	want := wrong{metal3.PowerManagementError, softRebootFailed, 1}
+	host = follow(t, "refused", host, []step{{&formerly, want}, {&idle, want}})
+	expect("forgotten by Ironic", ironic.TargetReboot)
+	host.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: host.Status.Provisioning.ID, Target: string(ironic.TargetReboot), Times: 1}
+	hard := idle
+	hard.LastError = hardRebootFailed
+	host = observe(host, &hard) // of an earlier hard reboot
+	if host.Status.Record.AskedPower == nil {
+		t.Error("a request that is about to be sent is forgotten because of an earlier error")
+	}
+	Rebooted(host, ironic.TargetReboot, host.Annotations)
+	host = follow(t, "refused by force", host, []step{{&hard, wrong{metal3.PowerManagementError, hardRebootFailed, 2}}})
+	host.Annotations = nil
+	host = follow(t, "called off", host, []step{{&hard, wrong{}}})
+	if host.Status.Record.Reboot != nil {
+		t.Errorf("still recorded: %+v", host.Status.Record.Reboot)
+	}
+}
+
+// TestFailedRebootLeavesOthersDone: a reboot that fails is not a reason to reboot the machine for annotations that were heeded before.
+func TestFailedRebootLeavesOthersDone(t *testing.T) {
+	host, node := rebooting(fenceKey)
+	Rebooted(host, ironic.TargetReboot, host.Annotations)
+	host = observe(host, &node)
+	host.Annotations[metal3.RebootAnnotation] = ""
+	Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+	node.LastError = softRebootFailed
+	host = observe(host, &node)
+	if diff := cmp.Diff(map[string]string{fenceKey: ""}, host.Status.Record.Rebooted); diff != "" {
+		t.Errorf("what was heeded (-want +got):\n%s", diff)
+	}
+	delete(host.Annotations, metal3.RebootAnnotation)
+	host = observe(host, &node)
+	if next := nextOfPower(Situation{Host: host, node: NodeOf(&host.Status)}); next.Do == SwitchPower {
+		t.Errorf("when nobody asks for it any more: %+v", next)
+	}
+}
