@@ -4,6 +4,7 @@ package ironic
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,8 +147,8 @@ type Node struct {
 	ServiceStep          Step       `json:"service_step"`
 	// Internals is the part of driver_internal_info that says how far an operation is.
 	Internals Internals `json:"driver_internal_info"`
-	// RAIDVolumes is how many RAID volumes Ironic has made on the machine; see raid_config.
-	RAIDVolumes VolumeCount `json:"raid_config"`
+	// RAIDVolumes are the RAID volumes that Ironic has found on the machine after its last step for RAID; see raid_config.
+	RAIDVolumes VolumeLevels `json:"raid_config"`
 	// Health is the BMC's own verdict (Features.Health): OK, Warning,
 	// Critical, or empty when it is not known.
 	Health string `json:"health"`
@@ -270,16 +271,61 @@ type Registration struct {
 	ConductorGroup string `json:"conductor_group"`
 }
 
-// VolumeCount is the number of volumes in a RAID configuration.
-type VolumeCount int
+// VolumeLevels are the levels of the volumes in a RAID configuration, with a space between any two. It is a text so that
+// nodes can be compared.
+type VolumeLevels string
+
+// unknownLevel stands for a level that is none of raidLevels.
+const unknownLevel = "?"
+
+// raidLevels are the levels that Ironic's Redfish interfaces make and report.
+var raidLevels = []string{"0", "1", "5", "6", "1+0", "5+0", "6+0"}
+
+// LevelsOf returns the levels of volumes as a RAID configuration has them.
+func LevelsOf(levels ...string) VolumeLevels { return VolumeLevels(strings.Join(levels, " ")) }
+
+// Count returns how many volumes there are.
+func (l VolumeLevels) Count() int { return len(strings.Fields(string(l))) }
+
+// CountOf returns for how many of the wanted levels, each of which stands for one volume, there is a volume of its own. A level
+// with +0 is taken for the same as without: BMCs call a mirror of four disks 1 or 1+0. If the level of one volume is not
+// known, levels are not compared.
+func (l VolumeLevels) CountOf(wanted []string) (made int) {
+	left := map[string]int{}
+	for _, level := range strings.Fields(string(l)) {
+		if level == unknownLevel {
+			return min(l.Count(), len(wanted))
+		}
+		left[kindOfLevel(level)]++
+	}
+	for _, level := range wanted {
+		if kind := kindOfLevel(level); left[kind] > 0 {
+			left[kind]--
+			made++
+		}
+	}
+	return made
+}
+
+func kindOfLevel(level string) string { return strings.TrimSuffix(level, "+0") }
 
 // UnmarshalJSON never fails: what is no RAID configuration has no volumes.
-func (c *VolumeCount) UnmarshalJSON(value []byte) error {
+func (l *VolumeLevels) UnmarshalJSON(value []byte) error {
 	var config struct {
 		LogicalDisks []json.RawMessage `json:"logical_disks"`
 	}
 	_ = json.Unmarshal(value, &config)
-	*c = VolumeCount(len(config.LogicalDisks))
+	var levels []string
+	for _, disk := range config.LogicalDisks {
+		var volume struct {
+			Level string `json:"raid_level"`
+		}
+		if json.Unmarshal(disk, &volume) != nil || !slices.Contains(raidLevels, volume.Level) {
+			volume.Level = unknownLevel
+		}
+		levels = append(levels, volume.Level)
+	}
+	*l = LevelsOf(levels...)
 	return nil
 }
 

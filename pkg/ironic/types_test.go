@@ -54,3 +54,21 @@ func TestInternals(t *testing.T) {
 		}
 	}
 }
+
+// The levels of volumes are those that Ironic reports; whatever else is in the field, the node is readable.
+func TestVolumeLevels(t *testing.T) {
+	for config, want := range map[string]VolumeLevels{
+		`{"logical_disks": [{"id": "1", "name": "a", "controller": "RAID", "size_gb": 100, "raid_level": "1"}, {"raid_level": "5+0"}], "last_updated": "x"}`: "1 5+0",
+		`{"logical_disks": [{"raid_level": "1", "size_gb": "MAX", "controller": "software"}]}`:                                                               "1",
+		`{"logical_disks": [{}, {"raid_level": "10"}, {"raid_level": 1}, 3, null, {"raid_level": "1"}]}`:                                                     "? ? ? ? ? 1",
+		`{"logical_disks": []}`: "",
+		`{}`:                    "",
+		`null`:                  "",
+		`"1 1"`:                 "",
+	} {
+		node := Node{}
+		if err := json.Unmarshal([]byte(`{"uuid": "a", "raid_config": `+config+`}`), &node); err != nil || node.UUID != "a" || node.RAIDVolumes != want {
+			t.Errorf("%s: %q, %v", config, node.RAIDVolumes, err)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
 	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, Transferred, RebootRequested,
-	// ExternallyProvisioned, DeprovisioningAbandoned, Held, HoldEnded, PreparationStarted, PreparationComplete, ServicingStarted,
+	// ExternallyProvisioned, DeprovisioningAbandoned, Held, HoldEnded, PreparationStarted, PreparationComplete, RAIDVolumesLeft, ServicingStarted,
 	// ServicingComplete or ServicingAbandoned.
 	Reason string
 	// Message holds no credentials.
@@ -263,8 +263,28 @@ func (c *change) inspection() {
 
 // preparation reports when Ironic begins and ends to apply settings. A failure is told as an error.
 func (c *change) preparation() {
-	c.steps("Preparation", c.old.Status.Record.Preparation, c.new.Status.Record.Preparation)
+	was, is := c.old.Status.Record.Preparation, c.new.Status.Record.Preparation
+	c.steps("Preparation", was, is)
+	if was != nil && is != nil && was.StartedAt.Equal(&is.StartedAt) && was.EndedAt == nil && is.Phase == metal3.PreparationSucceeded && is.RAID != nil {
+		c.volumes(len(is.RAID.HardwareRAIDVolumes) + len(is.RAID.SoftwareRAIDVolumes))
+	}
 }
+
+// volumes reports what is odd about a RAID layout of some volumes that has been made as far as can be told: Ironic has found
+// more of them, or some were left when it had deleted all, and may be those that were to be made.
+func (c *change) volumes(wanted int) {
+	before, after := c.old.Status.Ironic, c.new.Status.Ironic
+	switch {
+	case after == nil:
+	case after.RAIDVolumes > wanted:
+		c.warning("RAIDVolumesLeft", "Ironic has found %d RAID volumes on the machine, and spec.raid asks for %d: others were not deleted, or the controller has made them", after.RAIDVolumes, wanted)
+	case before != nil && before.Step == createStep && before.RAIDVolumes > 0:
+		c.warning("RAIDVolumesLeft", "Ironic still found %d RAID volumes on the machine when it had deleted all. Check that the volumes there are now are those of spec.raid", before.RAIDVolumes)
+	}
+}
+
+// createStep is the step that makes volumes, after another one that deletes all.
+const createStep = "raid.create_configuration"
 
 // servicing reports when Ironic begins and ends to change settings of a machine that runs something,
 // and when the machine runs again what it ran before a service that has failed.

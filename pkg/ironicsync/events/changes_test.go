@@ -128,6 +128,14 @@ func preparation(phase metal3.PreparationPhase, start, end int) func(*host) {
 	}
 }
 
+// volumes has Ironic execute a step of a layout of one volume, and find some on the machine.
+func volumes(step string, found int) func(*host) {
+	return func(h *host) {
+		h.Status.Record.Preparation.RAID = &metal3.RAIDConfig{HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{{Level: "1"}}}
+		h.Status.Ironic = &metal3.IronicStatus{Step: step, RAIDVolumes: found}
+	}
+}
+
 func made(changes ...func(*host)) *host {
 	h := &host{ObjectMeta: metav1.ObjectMeta{Name: "h", Namespace: "n", UID: "u"}}
 	for _, change := range changes {
@@ -182,6 +190,32 @@ func TestChanges(t *testing.T) {
 		"settings applied": {
 			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0)}, changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5)},
 			[]string{"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration"},
+		},
+		"volumes made": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 0)},
+			changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5), volumes("", 1)},
+			[]string{"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration"},
+		},
+		"volumes made, and there were others before": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.delete_configuration", 2)},
+			changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5), volumes("", 1)},
+			[]string{"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration"},
+		},
+		"volumes made, and there are others": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 1)},
+			changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5), volumes("", 2)},
+			[]string{
+				"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration",
+				"Warning RAIDVolumesLeft: Ironic has found 2 RAID volumes on the machine, and spec.raid asks for 1: others were not deleted, or the controller has made them",
+			},
+		},
+		"volumes made, or not deleted": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 1)},
+			changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5), volumes("", 1)},
+			[]string{
+				"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration",
+				"Warning RAIDVolumesLeft: Ironic still found 1 RAID volumes on the machine when it had deleted all. Check that the volumes there are now are those of spec.raid",
+			},
 		},
 		"settings applied again, seen late": {
 			changes{in(preparing), preparation(metal3.PreparationSucceeded, 1, 5)}, changes{in(available), preparation(metal3.PreparationSucceeded, 6, 7)},

@@ -96,7 +96,7 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		NodeName:             CutMessage(node.Name),
 		ProvisionState:       string(node.ProvisionState),
 		TargetProvisionState: node.TargetProvisionState,
-		RAIDVolumes:          int(node.RAIDVolumes),
+		RAIDVolumes:          node.RAIDVolumes.Count(),
 		PowerState:           string(node.PowerState),
 		TargetPowerState:     string(node.TargetPowerState),
 		Operation:            operationOf(node),

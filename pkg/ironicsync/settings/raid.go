@@ -136,18 +136,49 @@ func (c *Clean) changeRAID(raidInterface string, disks []ironic.LogicalDisk, aft
 }
 
 // Succeeded records in status what a clean or a service has applied that Ironic takes for a success. That is only
-// the layout: what else was applied is in Ironic's lists. If Ironic has not made the volumes, the clean has
-// failed: Ironic only logs it if the task of a BMC that makes a volume fails.
+// the layout: what else was applied is in Ironic's lists. If Ironic has not made or deleted the volumes, the clean has
+// failed: Ironic only logs it if the task of a BMC fails that makes or deletes a volume.
 func Succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) {
 	if done.RAID == nil {
 		return
 	}
-	if wanted := len(done.RAID.HardwareRAIDVolumes) + len(done.RAID.SoftwareRAIDVolumes); slices.Contains(done.Steps, createStep) && int(node.RAIDVolumes) < wanted {
-		done.Phase = metal3.PreparationFailed
-		done.Problem = fmt.Sprintf("Ironic has carried out the RAID steps without an error, and has made %d of %d volumes (raid_config): its log says why", node.RAIDVolumes, wanted)
+	if problem := problemOf(done, node.RAIDVolumes); problem != "" {
+		done.Phase, done.Problem = metal3.PreparationFailed, problem
 		return
 	}
 	status.Provisioning.RAID = done.RAID.DeepCopy()
+}
+
+// problemOf returns why a layout is not there, although Ironic takes its steps for a success; empty if nothing says so.
+// volumes are all that Ironic has found afterwards that have a RAID level: also those that were not deleted, and those that
+// controllers make by themselves of disks that no volume uses. So after a layout was made, there may be more volumes
+// than it has. Their names, sizes and controllers are not compared: BMCs may choose the name and round the size, and
+// Ironic takes the controller of the disks, whichever the spec names.
+func problemOf(done *metal3.Preparation, volumes ironic.VolumeLevels) string {
+	const success = "Ironic has carried out the RAID steps without an error, and "
+	levels := levelsOf(done.RAID)
+	made := volumes.CountOf(levels)
+	switch creates := slices.Contains(done.Steps, createStep); {
+	case !creates && volumes.Count() > 0:
+		return fmt.Sprintf(success+"has not deleted %d volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid.", volumes.Count())
+	case !creates, made == len(levels):
+		return ""
+	case volumes.Count() == 0:
+		return fmt.Sprintf(success+"has made 0 of %d volumes (raid_config): its log says why. If it says that the RAID type of volumes is missing, they are there: then remove spec.raid, which keeps them.", len(levels))
+	default:
+		return fmt.Sprintf(success+"has made %d of %d volumes (raid_config has %d in all): its log says why", made, len(levels), volumes.Count())
+	}
+}
+
+// levelsOf returns the level of each volume of a layout.
+func levelsOf(layout *metal3.RAIDConfig) (levels []string) {
+	for _, volume := range layout.HardwareRAIDVolumes {
+		levels = append(levels, volume.Level)
+	}
+	for _, volume := range layout.SoftwareRAIDVolumes {
+		levels = append(levels, volume.Level)
+	}
+	return levels
 }
 
 func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {

@@ -135,7 +135,9 @@ func TestRAID(t *testing.T) {
 				status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
 				Observe(status, nil, cleaning(), metav1.Time{})
 				done := manageable()
-				done.RAIDVolumes = ironic.VolumeCount(len(clean.LogicalDisks))
+				for _, disk := range clean.LogicalDisks {
+					done.RAIDVolumes = ironic.LevelsOf(string(done.RAIDVolumes), disk.RAIDLevel)
+				}
 				Observe(status, nil, done, metav1.Time{})
 			}
 			Arrived(status, m)
@@ -183,6 +185,59 @@ func TestRAIDNotMade(t *testing.T) {
 	m.Reported, m.Host.Spec.RAID = false, nil
 	if clean, err := NextClean(m); err != nil || clean != nil {
 		t.Errorf("given up: %s, %v", stepsOf(clean), err)
+	}
+}
+
+// TestVolumes has what Ironic may find on a machine after steps that it takes for a success, and whether the layout is there.
+func TestVolumes(t *testing.T) {
+	two := []metal3.HardwareRAIDVolume{{Level: "1", SizeGibibytes: ptr.To(100)}, {Level: "5", SizeGibibytes: ptr.To(100)}}
+	spanned := []metal3.HardwareRAIDVolume{{Level: "5+0", SizeGibibytes: ptr.To(100)}}
+	for name, tt := range map[string]struct {
+		wanted  *metal3.RAIDConfig
+		found   ironic.VolumeLevels
+		problem string // its end; empty if the layout is there
+	}{
+		"made":                                 {layoutOf(mirror, nil), ironic.LevelsOf("1"), ""},
+		"made, in another order":               {layoutOf(two, nil), ironic.LevelsOf("5", "1"), ""},
+		"made, and the level in other words":   {layoutOf(mirror, nil), ironic.LevelsOf("1+0"), ""},
+		"made, and the level without spans":    {layoutOf(spanned, nil), ironic.LevelsOf("5"), ""},
+		"made, and the level is not known":     {layoutOf(mirror, nil), ironic.LevelsOf("?"), ""},
+		"made, and the controller makes more":  {layoutOf(mirror, nil), ironic.LevelsOf("0", "1", "0"), ""},
+		"made in software":                     {layoutOf(nil, md2), ironic.LevelsOf("1", "0"), ""},
+		"none made":                            {layoutOf(mirror, nil), "", "has made 0 of 1 volumes (raid_config): its log says why. If it says that the RAID type of volumes is missing, they are there: then remove spec.raid, which keeps them."},
+		"one of two made":                      {layoutOf(two, nil), ironic.LevelsOf("1"), "has made 1 of 2 volumes (raid_config has 1 in all): its log says why"},
+		"an old one left, and none made":       {layoutOf(mirror, nil), ironic.LevelsOf("5"), "has made 0 of 1 volumes (raid_config has 1 in all): its log says why"},
+		"an old one left, and one of two made": {layoutOf(two, nil), ironic.LevelsOf("1", "1"), "has made 1 of 2 volumes (raid_config has 2 in all): its log says why"},
+		"deleted":                              {layoutOf(noHardware, nil), "", ""},
+		"not deleted":                          {layoutOf(noHardware, nil), ironic.LevelsOf("1", "0"), "has not deleted 2 volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Machine{Host: hostWith(redfish, tt.wanted, nil, nil)}
+			status := &m.Host.Status
+			clean, err := NextClean(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
+			Observe(status, nil, cleaning(), metav1.Time{})
+			done := manageable()
+			done.RAIDVolumes = tt.found
+			Observe(status, nil, done, metav1.Time{})
+			if tt.problem == "" {
+				if diff := cmp.Diff(tt.wanted, status.Provisioning.RAID); diff != "" {
+					t.Errorf("recorded (- want, + got):\n%s", diff)
+				}
+				return
+			}
+			if _, err := NextClean(m); err == nil || !strings.HasSuffix(err.Error(), "without an error, and "+tt.problem) || status.Provisioning.RAID != nil {
+				t.Errorf("the error is %v, and recorded is %+v", err, status.Provisioning.RAID)
+			}
+			// Whoever wants none of it any more has a host that is prepared.
+			m.Host.Spec.RAID = nil
+			if clean, err := NextClean(m); err != nil || clean != nil {
+				t.Errorf("given up: %s, %v", stepsOf(clean), err)
+			}
+		})
 	}
 }
 
