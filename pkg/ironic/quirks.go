@@ -27,6 +27,12 @@ type Quirks struct {
 	StuckAfterRAIDStep bool
 }
 
+// MaySkipNextStep reports whether Ironic may take the step after one of a hardware interface for done without having
+// begun it: if redfish is enabled beside idrac-redfish, as in Metal3's image, both look after a step for RAID (in all
+// releases) or BIOS settings (since 35.0) of a node with idrac-redfish, and each has Ironic go on with the next one. The
+// API does not tell which interfaces are enabled beside the node's. Not ended as of 39.0.
+func MaySkipNextStep(hardwareInterface string) bool { return hardwareInterface == "idrac-redfish" }
+
 // IsOwnParent reports whether Ironic has made the node its own parent, which 29.0.5 does with any PATCH; ended
 // by 39.0. There is no way back through the API. A list leaves out nodes with a parent unless they are
 // asked for, and Ironic leaves them out of what it does periodically (IsNotPolled). A parent is

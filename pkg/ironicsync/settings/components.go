@@ -29,6 +29,9 @@ func (firmwareUpdates) addTo(clean *Clean, m Machine) error {
 		return errors.New("this Ironic (29.0.5) would never notice the end of a firmware update, because it has made the node its own parent when the node was changed: " +
 			`take the update back, or give the host a new node while it runs nothing, by detaching it with the annotation baremetalhost.metal3.io/detached={"force":true} and attaching it again`)
 	}
+	if len(clean.Steps) > 0 && ironic.MaySkipNextStep(raidInterfaceOf(m.Host)) {
+		return nil // They have the next clean or service: nothing shows that an update was skipped.
+	}
 	for _, update := range pending {
 		clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "firmware", Step: "update", Args: map[string]any{
 			"settings": []map[string]any{{"component": update.Component, "url": update.URL}},

@@ -3,8 +3,10 @@
 package settings
 
 import (
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -78,6 +80,42 @@ func TestServiced(t *testing.T) {
 	Serviced(&host.Status, m)
 	if !IsServiced(m) || host.Status.Record.Servicing.FirmwareSettings != nil || host.Status.Provisioning.RAID != nil {
 		t.Errorf("recorded is %+v, %+v", host.Status.Record.Servicing, host.Status.Provisioning.RAID)
+	}
+}
+
+// TestUpdatesOfIDRAC: Ironic may skip what follows a step for RAID or the BIOS, and nothing would show that an update was.
+func TestUpdatesOfIDRAC(t *testing.T) {
+	for address, want := range map[string]string{
+		redfish: "raid.delete_configuration raid.create_configuration bios.apply_configuration firmware.update firmware.update",
+		"idrac-redfish://192.0.2.1/redfish/v1/Systems/1":      "raid.delete_configuration raid.create_configuration bios.apply_configuration, firmware.update firmware.update",
+		"idrac-virtualmedia://192.0.2.1/redfish/v1/Systems/1": "raid.delete_configuration raid.create_configuration bios.apply_configuration, firmware.update firmware.update",
+	} {
+		for _, policy := range []*metal3.HostUpdatePolicySpec{nil, {FirmwareSettings: metal3.UpdateOnReboot, FirmwareUpdates: metal3.UpdateOnReboot}} {
+			m := Machine{Host: hostWith(address, layoutOf(mirror, nil), nil, nil), Components: &metal3.HostFirmwareComponents{}, Policy: policy}
+			m.Components.Spec.Updates = []metal3.FirmwareUpdate{{Component: "bmc", URL: "http://images/bmc"}, {Component: "bios", URL: "http://images/bios"}}
+			m.Components.Status.Components = []metal3.FirmwareComponentStatus{{Component: "bmc"}, {Component: "bios"}}
+			m.Components.Status.Source = &metal3.SettingsSource{}
+			m.Firmware, m.Schema = firmwareOf(metal3.DesiredSettingsMap{"BootDelay": intstr.FromString("20")})
+			nextOne := NextClean
+			if policy != nil { // the layout is never changed while the machine runs something
+				nextOne, want = NextService, strings.Replace(want, "raid.delete_configuration raid.create_configuration ", "", 1)
+			}
+			var cleans []string
+			for len(cleans) < 2 {
+				clean, err := nextOne(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cleans = append(cleans, strings.Join(Request(clean, recordOf(manageable()), metav1.Time{}).Steps, " "))
+				if len(clean.FirmwareUpdates) == 2 {
+					break
+				}
+				m.Host.Status.Provisioning.RAID, m.Firmware.Spec.Settings = clean.RAID, nil
+			}
+			if got := strings.Join(cleans, ", "); got != want {
+				t.Errorf("%s: %s; want %s", address, got, want)
+			}
+		}
 	}
 }
 
