@@ -30,6 +30,11 @@ var raidDrives = []drive{
 	{"Disk.Bay.4", "SSD", "SATA", 480 << 30}, {"Disk.Bay.5", "SSD", "SATA", 480 << 30},
 }
 
+// IsRAIDDrive reports whether the RAID controller of each machine has a drive with an ID.
+func IsRAIDDrive(id string) bool {
+	return slices.ContainsFunc(raidDrives, func(d drive) bool { return d.id == id })
+}
+
 // raidType is a RAID level: the least number of drives, and how many of them hold the parity or the copies.
 type raidType struct {
 	drives   int

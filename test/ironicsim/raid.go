@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
 // putRAID is PUT states/raid. An empty object takes the target away.
@@ -103,8 +105,8 @@ func checkRAID(config map[string]any) error {
 // logicalDisk is an element of logical_disks.
 type logicalDisk struct {
 	level, name, controller string
-	size                    any // a number or MAX
-	hasDisks                bool
+	size                    any  // a number or MAX
+	hasDisks, hasAnyDisk    bool // names disks; names one that the machine has
 	raw                     map[string]any
 }
 
@@ -117,7 +119,12 @@ func logicalDisks(config *object) []logicalDisk {
 		d.level, _ = raw["raid_level"].(string)
 		d.name, _ = raw["volume_name"].(string)
 		d.controller, _ = raw["controller"].(string)
-		_, d.hasDisks = raw["physical_disks"]
+		var disks []any
+		disks, d.hasDisks = raw["physical_disks"].([]any)
+		d.hasAnyDisk = slices.ContainsFunc(disks, func(disk any) bool {
+			id, _ := disk.(string)
+			return bmcsim.IsRAIDDrive(id)
+		})
 		all = append(all, d)
 	}
 	return all
@@ -196,6 +203,9 @@ func checkBuild(n *node, software bool, disks []logicalDisk) string {
 			return "create_configuration called with invalid target_raid_configuration for node " + n.UUID +
 				". 'physical_disks' is missing from logical_disk while 'size_gb'='MAX' was requested: " + pyRepr(d.raw, true)
 		}
+	}
+	if slices.ContainsFunc(disks, func(d logicalDisk) bool { return d.hasDisks && !d.hasAnyDisk }) {
+		return "min() iterable argument is empty" // Python's ValueError
 	}
 	return ""
 }

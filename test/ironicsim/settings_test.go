@@ -143,6 +143,17 @@ func TestRAIDOfMachine(t *testing.T) {
 			t.Errorf("a volume of neither a size nor disks: %v", brief(n))
 		}
 	})
+	t.Run("hardware, on disks that there are not", func(t *testing.T) {
+		a, path, b := machine(t, doc{"raid_interface": "redfish"}, nil)
+		target(a, path, volume(doc{"controller": "RAID", "physical_disks": []string{"Disk.Bay.4", "Disk.Bay.5"}}))
+		a.cleaned(path, build...)
+		target(a, path, volume(doc{"controller": "RAID", "physical_disks": []string{"Bay 4", "Bay 5"}}))
+		a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": build})
+		n := a.settled(path, fsm.CleanFail)
+		if text, _ := n["last_error"].(string); !strings.HasSuffix(text, ": min() iterable argument is empty") || len(b.Volumes()) != 0 {
+			t.Errorf("%v, and the machine has %v", brief(n), b.Volumes())
+		}
+	})
 	t.Run("software", func(t *testing.T) {
 		a, path, b := machine(t, doc{"raid_interface": "agent"}, nil)
 		disk := volume(doc{"controller": "software", "is_root_volume": true})

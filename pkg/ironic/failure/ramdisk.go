@@ -94,8 +94,11 @@ var settingsRules = []rule{
 		"Check that the BMC reaches the URL of the firmware, and that the file is for this model. The log of the BMC may say more."},
 		[]string{"firmware update failed for node", "firmware update on node * has exceeded the overall timeout"}},
 	{Meaning{"RAIDNotPossible", "The machine cannot have the RAID that the spec asks for.",
-		"Correct spec.raid: kubectl get hardwaredata {host} -o yaml shows the disks there are."},
-		[]string{"raid level * is not supported", "physical disk space * is not enough", "free space of a disk * is not enough", "number of physical drives * is too few",
+		"Correct spec.raid. Its physicalDisks and controller are Ids, in the same letters as below Storage of the BMC, which also has the sizes."},
+		// If the machine has none of the disks, the words are Python's: Ironic looks for the smallest of no disks.
+		[]string{"failed to find matching physical disks", "no storage controller found for node", "couldn't find storage by",
+			"create_configuration * min() iterable argument is empty", "create_configuration * min() arg is an empty sequence",
+			"raid level * is not supported", "physical disk space * is not enough", "free space of a disk * is not enough", "number of physical drives * is too few",
 			"could not allocate physical disk space", "number of physical disks provided"}},
 	{Meaning{"NoSuchStep", "Neither the driver nor the ramdisk has a step that was asked for.",
 		"Correct the name of the step, which for a deployment is spec.customDeploy.method, or have the ramdisk include it."},
