@@ -72,6 +72,10 @@ type attempt struct {
 	image  types.UID
 	wanted string // the URL, then
 	at     time.Time
+	// ended is when Ironic was first seen to have ended what it was asked for, while the drive did not show it; zero before.
+	ended time.Time
+	// look is when to look at the drive again after that.
+	look time.Time
 }
 
 const (

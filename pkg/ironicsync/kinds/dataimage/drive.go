@@ -136,6 +136,9 @@ func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.Bar
 	case node.Reservation != "":
 		return outcome{after: c.pause(image)}, nil // probably with what was asked for before
 	}
+	if after := c.untilLook(image); after > 0 {
+		return outcome{after: after}, nil
+	}
 	features, err := client.Features(ctx)
 	if err != nil {
 		return outcome{}, err
@@ -173,6 +176,12 @@ const tooOld = "this Ironic is too old for DataImages: they need its " + ironic.
 func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.DataImage, wanted string, node *ironic.Node, drives []ironic.VirtualMedia) (outcome, error) {
 	recorded := image.Status.AttachedImage.URL
 	inserted := slices.ContainsFunc(drives, func(d ironic.VirtualMedia) bool { return d.IsOptical() && d.Inserted })
+	// The wanted image is recorded once Ironic is to attach it. Until then, the drive is to become empty.
+	if isOpen := inserted != (recorded == wanted); isOpen && node.LastError == "" {
+		if after := c.awaitBMC(image); after > 0 {
+			return outcome{after: after}, nil
+		}
+	}
 	attempted := c.attempted(image, false)
 	switch {
 	case inserted && recorded == wanted, !inserted && wanted == "":
@@ -187,7 +196,11 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 		c.attempted(image, true)
 		return outcome{after: driveRetry}, nil
 	case attempted && recorded == wanted:
-		return c.notDone(ctx, image, "", fmt.Sprintf("image %s could not be attached", wanted), node)
+		attached := "" // Ironic says that it has failed
+		if node.LastError == "" {
+			attached = wanted // it may be, even later
+		}
+		return c.notDone(ctx, image, attached, fmt.Sprintf("image %s could not be attached", wanted), node)
 	}
 	if err := c.CheckURL(ctx, wanted); err != nil {
 		return c.reporter.report(ctx, image, "", "spec.url: "+err.Error())
@@ -262,18 +275,54 @@ func (c *Controller) attempted(image *metal3.DataImage, now bool) (before bool) 
 	defer c.mu.Unlock()
 	_, before = c.attemptFor(image)
 	if key := kinds.KeyOf(image); now {
-		c.attempts[key] = attempt{image.UID, wantedURL(image), c.Clock.Now()}
+		c.attempts[key] = attempt{image: image.UID, wanted: wantedURL(image), at: c.Clock.Now()}
 	} else {
 		delete(c.attempts, key)
 	}
 	return before
 }
 
-// attemptFor returns when Ironic was asked to change the drive for what is wanted now, if its outcome was not read yet. c.mu must be
-// held.
-func (c *Controller) attemptFor(image *metal3.DataImage) (at time.Time, found bool) {
-	last, found := c.attempts[kinds.KeyOf(image)]
-	return last.at, found && last.image == image.UID && last.wanted == wantedURL(image)
+// attemptFor returns the attempt for what is wanted now, if its outcome was not read yet. c.mu must be held.
+func (c *Controller) attemptFor(image *metal3.DataImage) (last attempt, found bool) {
+	last, found = c.attempts[kinds.KeyOf(image)]
+	return last, found && last.image == image.UID && last.wanted == wantedURL(image)
+}
+
+// lateBMC is for how long a BMC may show the drive as it was before, after Ironic has said that it has changed it. Some accept
+// the request (202) and carry it out seconds later, for which Ironic does not wait.
+const lateBMC = 30 * time.Second
+
+// awaitBMC returns when to look at the drive again if Ironic was asked to change it and has ended, by its own account well, so
+// short a while ago that the BMC may still carry it out; zero otherwise.
+func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, attempted := c.attemptFor(image)
+	if !attempted {
+		return 0
+	}
+	now := c.Clock.Now()
+	if last.ended.IsZero() {
+		last.ended = now
+	}
+	if now.Sub(last.ended) >= lateBMC {
+		return 0
+	}
+	after := pauseAfter(now.Sub(last.at))
+	last.look = now.Add(after)
+	c.attempts[kinds.KeyOf(image)] = last
+	return after
+}
+
+// untilLook is for how long to leave a drive alone that the BMC may still be changing. The host asks more often.
+func (c *Controller) untilLook(image *metal3.DataImage) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, attempted := c.attemptFor(image)
+	if !attempted {
+		return 0
+	}
+	return max(0, last.look.Sub(c.Clock.Now()))
 }
 
 // isAttempted reports whether Ironic was asked to change the drive, and the outcome was not read yet.
@@ -288,11 +337,15 @@ func (c *Controller) isAttempted(image *metal3.DataImage) bool {
 func (c *Controller) pause(image *metal3.DataImage) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, attempted := c.attemptFor(image)
+	last, attempted := c.attemptFor(image)
 	if !attempted {
 		return driveRetry
 	}
-	return min(max(c.Clock.Since(since)/4, driveRetry), maxDriveRetry)
+	return pauseAfter(c.Clock.Since(last.at))
+}
+
+func pauseAfter(taken time.Duration) time.Duration {
+	return min(max(taken/4, driveRetry), maxDriveRetry)
 }
 
 // enterChange reports whether the drive of a host may be changed now. If not, its image is requeued when it may.

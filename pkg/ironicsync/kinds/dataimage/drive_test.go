@@ -58,6 +58,26 @@ func TestBeforePowerOn(t *testing.T) {
 			given:    []func(*world){func(w *world) { w.attachError = " " }},
 			requests: []string{"get", "attach " + a, "get"}, problem: "could not be attached", message: "could not be attached", count: 1,
 		},
+		"the BMC accepts it and has nothing": {
+			given:    []func(*world){func(w *world) { w.lateLooks = 100 }},
+			requests: []string{"get", "attach " + a, "get"}, url: a, problem: "could not be attached: Ironic reports no error", message: "could not be attached", count: 1,
+		},
+		"the BMC attaches late": {
+			given:    []func(*world){func(w *world) { w.lateLooks = 6 }},
+			requests: []string{"get", "attach " + a, "get"}, drive: a, url: a,
+		},
+		"the BMC ejects late": {
+			given:    []func(*world){attached(a), deleted, func(w *world) { w.lateLooks = 6 }},
+			requests: []string{"get", "detach", "get"},
+		},
+		"the BMC ejects late and attaches": {
+			given:    []func(*world){attached(b), func(w *world) { w.lateLooks = 6 }},
+			requests: []string{"get", "detach", "get", "attach " + a, "get"}, drive: a, url: a,
+		},
+		"the BMC accepts an eject and keeps it": {
+			given:    []func(*world){attached(b), func(w *world) { w.lateLooks = 100 }},
+			requests: []string{"get", "detach", "get"}, drive: b, url: b, problem: "could not be ejected", message: "could not be ejected", count: 1,
+		},
 		"the BMC does not answer": {
 			given:    []func(*world){failed, func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }},
 			requests: []string{"get"}, problem: "Redfish connection failed", message: "Redfish connection failed", count: 4,
@@ -92,8 +112,8 @@ func TestBeforePowerOn(t *testing.T) {
 			if ready != (test.problem == "") || !strings.Contains(problem, test.problem) {
 				t.Errorf("ready %t, problem %q; want %q", ready, problem, test.problem)
 			}
-			if diff := cmp.Diff(test.requests, w.requests); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.requests, slices.Compact(slices.Clone(w.requests))); diff != "" {
+				t.Errorf("requests, but for repeated ones (-want +got):\n%s", diff)
 			}
 			if w.drive != test.drive {
 				t.Errorf("%q is in the drive, want %q", w.drive, test.drive)
@@ -162,6 +182,53 @@ func TestAttachedTooLate(t *testing.T) {
 	}
 }
 
+// A BMC that has the image only when nobody waits any more is not made to eject it, which would go on like that for ever. The wait
+// before has an end, few looks however often the host asks, and no writes.
+func TestLateBMC(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.lateLooks = 1000
+	began := w.clock.Now()
+	if ready, problem := w.powerOn(c); ready || problem == "" {
+		t.Fatalf("without the image: %t, %q", ready, problem)
+	}
+	if waited := w.clock.Since(began); waited < lateBMC || waited > 2*lateBMC {
+		t.Errorf("it has waited for %s", waited)
+	}
+	if len(w.requests) > 20 || w.images.Writes != 3 { // of its owner, the attachment and the problem
+		t.Errorf("%d writes, requests %q", w.images.Writes, w.requests)
+	}
+	c.forget(kinds.KeyOf(w.image)) // the host has had its back-off
+	w.requests, w.lateLooks = nil, 0
+	if ready, problem := w.powerOn(c); !ready || w.image.Status.Error.Message != "" {
+		t.Errorf("when the BMC has it: %t, %q, %+v", ready, problem, w.image.Status)
+	}
+	if diff := cmp.Diff([]string{"get"}, w.requests); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// A host that asks again and again does not have its late BMC asked more often.
+func TestLateBMCIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.lateLooks = 1000
+	for range 3 {
+		_, _, _ = c.BeforePowerOn(t.Context(), w.host)
+		w.reconcile(c)
+	}
+	_, _, _ = c.BeforePowerOn(t.Context(), w.host)
+	looks := len(w.requests)
+	for range 10 {
+		if _, err := c.reconcile(t.Context(), kinds.KeyOf(w.image)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(w.requests); got > looks+1 {
+		t.Errorf("%d looks at the drive without a pause", got-looks)
+	}
+}
+
 // A DataImage that is changed or deleted while its image is being attached says nothing of an ejection that nobody has asked for.
 func TestChangedWhileItIsAttached(t *testing.T) {
 	for name, change := range map[string]func(*metal3.DataImage){
@@ -177,7 +244,7 @@ func TestChangedWhileItIsAttached(t *testing.T) {
 				t.Fatal("nothing was attached")
 			}
 			change(w.image)
-			for range 5 {
+			for range 30 { // longer than a late BMC is waited for
 				w.reconcile(c)
 			}
 			if slices.ContainsFunc(w.events, func(event string) bool { return strings.HasPrefix(event, "Warning") }) || w.image != nil && w.image.Status.Error.Message != "" {

@@ -5,10 +5,11 @@ package dataimage
 import (
 	"context"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -22,15 +23,19 @@ type world struct {
 	host  *metal3.BareMetalHost
 	node  *ironic.Node
 
-	drive    string
-	tooOld   bool
-	getError error
+	drive string
+	// lateLooks is how often the drive still shows what was in it before, after Ironic has changed it without an error.
+	lateLooks int
+	waiting   func() // changes the drive, later
+	tooOld    bool
+	getError  error
 	// attachError is what Ironic finds when it attaches an image, after it has accepted the request.
 	attachError string
 	// lateAnswer has no attachment answered in time, which is carried out all the same, later.
 	lateAnswer bool
 	notAllowed error
 	unproven   string // why the node is not the host's
+	clock      *clocktesting.FakePassiveClock
 	requests   []string
 	events     enginetest.Events
 	images     *enginetest.Slot[*metal3.DataImage]
@@ -40,7 +45,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t,
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		host: &metal3.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", UID: "host"},
 			Status:     metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned}, Record: metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}}},
@@ -60,7 +65,7 @@ func (w *world) controller() *Controller { return New(w.deps()) }
 
 func (w *world) deps() Deps {
 	return Deps{
-		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: clock.RealClock{},
+		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Nodes: enginetest.NodesOf(w.ironics, &w.unproven), Events: &w.events, Clock: w.clock,
 		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		PlanHost: func(string, string) {},
 	}
@@ -79,6 +84,10 @@ func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
 
 func (w *world) GetVirtualMedia(context.Context, string) ([]ironic.VirtualMedia, error) {
 	w.requests = append(w.requests, "get")
+	if w.lateLooks--; w.waiting != nil && w.lateLooks < 0 {
+		w.waiting()
+		w.waiting = nil
+	}
 	return []ironic.VirtualMedia{
 		{MediaTypes: []string{"USBStick"}, Inserted: true}, // which has nothing to do with DataImages
 		{MediaTypes: []string{"CD", "DVD"}, Inserted: w.drive != "", Image: w.drive},
@@ -101,7 +110,7 @@ func (w *world) AttachVirtualMedia(_ context.Context, fence ironic.Fence, _, url
 	}
 	w.node.LastError = w.attachError
 	if w.attachError == "" {
-		w.drive = url
+		w.change(url)
 	}
 	return nil
 }
@@ -111,15 +120,25 @@ func (w *world) DetachVirtualMedia(_ context.Context, fence ironic.Fence, _ stri
 		return err
 	}
 	w.requests = append(w.requests, "detach")
-	w.drive, w.node.LastError = "", ""
+	w.node.LastError = ""
+	w.change("")
 	return nil
+}
+
+// change has the drive changed after as many looks as the BMC takes.
+func (w *world) change(url string) {
+	w.waiting = func() { w.drive = url }
+	if w.lateLooks <= 0 {
+		w.waiting()
+		w.waiting = nil
+	}
 }
 
 // powerOn calls BeforePowerOn until it has an outcome, as the host's controller does, and has the
 // DataImage reconciled in between.
 func (w *world) powerOn(c *Controller) (ready bool, problem string) {
 	w.t.Helper()
-	for range 10 {
+	for range 50 {
 		ready, problem, err := c.BeforePowerOn(w.t.Context(), w.host)
 		if err != nil {
 			w.t.Fatal(err)
@@ -133,11 +152,14 @@ func (w *world) powerOn(c *Controller) (ready bool, problem string) {
 	return false, ""
 }
 
+// reconcile has the DataImage reconciled, and lets pass the time until it is to be reconciled again.
 func (w *world) reconcile(c *Controller) {
 	w.t.Helper()
-	if _, err := c.reconcile(w.t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"}); err != nil {
+	after, err := c.reconcile(w.t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"})
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.clock.SetTime(w.clock.Now().Add(after))
 }
 
 func hold(host *metal3.BareMetalHost) {
