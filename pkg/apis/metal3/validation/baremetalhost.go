@@ -21,7 +21,7 @@ func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	all := metavalidation.ValidateObjectMeta(&host.ObjectMeta, true, metavalidation.NameIsDNSSubdomain, metadata)
 	all = append(all, validateHostSize(host, nil)...)
-	all = append(all, validateName(host.Name, metadata.Child("name"))...)
+	all = append(all, validateName(host.Namespace, host.Name, metadata.Child("name"))...)
 	return append(all, validateContents(host)...)
 }
 
@@ -82,10 +82,17 @@ func validateContents(host *v1alpha1.BareMetalHost) field.ErrorList {
 	return append(all, validateAnnotations(host, field.NewPath("metadata", "annotations"))...)
 }
 
-// validateName refuses names that Ironic would take for the UUID of a node. Ironic removes
-// the dashes and checks for 32 hexadecimal digits. Kubernetes already forbids all characters
-// that Ironic does not allow in a name.
-func validateName(name string, path *field.Path) field.ErrorList {
+// maxNodeName is how many characters the name of a node has at most in Ironic (is_valid_logical_name).
+const maxNodeName = 255
+
+// validateName refuses names that Ironic would take for the UUID of a node, or of which a node
+// could not be named NAMESPACE~NAME. For the former, Ironic removes the dashes and checks for 32
+// hexadecimal digits. Kubernetes already forbids all characters that Ironic does not allow in a name.
+func validateName(namespace, name string, path *field.Path) field.ErrorList {
+	if longest := maxNodeName - len(namespace) - len("~"); len(name) > longest {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf(
+			"must have at most %d characters in namespace %s, and has %d: Ironic names the node NAMESPACE~NAME, with at most %d", longest, namespace, len(name), maxNodeName))}
+	}
 	if uuidPattern.MatchString(strings.ReplaceAll(name, "-", "")) {
 		return field.ErrorList{field.Invalid(path, name, "must not look like a UUID, because Ironic would take it for the UUID of a node; use another name, such as host-"+name)}
 	}

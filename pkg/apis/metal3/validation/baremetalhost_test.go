@@ -37,6 +37,13 @@ func newHost(mutations ...mutation) *v1alpha1.BareMetalHost {
 	return host
 }
 
+// named has as many characters in the host's namespace and name.
+func named(namespace, name int) mutation {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Namespace, h.Name = strings.Repeat("n", namespace), strings.Repeat("h", name)
+	}
+}
+
 func address(value string) mutation {
 	return func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = value }
 }
@@ -213,7 +220,12 @@ func TestValidateBareMetalHost(t *testing.T) {
 			mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134169045c693eeb96c31dbfc54" }},
 			want:      []string{"metadata.name: must not look like a UUID"},
 		},
-		"name longer than a UUID": {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134169045c693eeb96c31dbfc541" }}},
+		"name longer than a UUID":         {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134169045c693eeb96c31dbfc541" }}},
+		"name as long as Ironic takes it": {mutations: []mutation{named(30, 224)}},
+		"name too long for Ironic": {
+			mutations: []mutation{named(30, 225)},
+			want:      []string{"metadata.name: must have at most 224 characters in namespace"},
+		},
 		"name with a tilde": {
 			mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a~b" }},
 			want:      []string{"metadata.name: RFC 1123"},

@@ -101,6 +101,7 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"own last image as another one":                 {both: []mutation{provisioned, tried(secretURL)}, new: []mutation{annotation(v1alpha1.StatusAnnotation, runningStatus(secretURL))}, want: []string{statusPath + "provisioning.image.url: must not contain a user name or password"}},
 		"own status, and something else, as annotation": {both: []mutation{provisioned, runs(secretURL)}, new: []mutation{annotation(v1alpha1.StatusAnnotation, `{"operationalStatus":"fine",`+runningStatus(secretURL)[1:])}, want: []string{statusPath + "operationalStatus: supported values"}},
 		"metadata is checked as well":                   {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "b" }}, want: []string{"metadata.name: field is immutable"}},
+		"a name too long for Ironic, from before":       {both: []mutation{named(30, 225)}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"a": "b"} }}},
 		"a name that is a UUID, from before":            {both: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134-1690-45c6-93ee-b96c31dbfc54" }}},
 	}
 	for name, test := range tests {
