@@ -24,6 +24,9 @@ func nextToRegister(s Situation) (Step, bool) {
 	if host.Status.Provisioning.ID == "" {
 		return Step{Do: FindNode}, false
 	}
+	if awaitsInVain(s) {
+		return Step{Do: AwaitImage}, false
+	}
 	if isRefused(host) && s.Hold > 0 {
 		return Step{Do: Wait, After: s.Hold}, false
 	}

@@ -40,7 +40,20 @@ func nextOfActive(s Situation) Step {
 	case s.isSwitchedJustNow():
 		return Step{Do: Wait, After: rebuildPause} // see there
 	}
+	if step, waits := awaitServiceImage(s, power); waits {
+		return step
+	}
 	return Step{Do: Service, Clean: service, Error: metal3.ServicingError}
+}
+
+// isAboutToBeServiced reports whether the host is off, and a service is what it is switched on with.
+func (s Situation) isAboutToBeServiced() bool {
+	if s.node == nil || s.node.ProvisionState != ironic.Active || !s.CanService || contradictionOf(s, Step{Do: Service}) != nil {
+		return false
+	}
+	power, open := nextOfPower(s), openService(s.Host, s.node)
+	service, err := s.nextService()
+	return power.Do == SwitchPower && power.Power == ironic.TargetPowerOn && service != nil && err == nil && (open == nil || open.Phase != metal3.PreparationFailed)
 }
 
 // orReport returns step, or the step that records message as the host's error if it is not recorded yet.

@@ -61,6 +61,9 @@ func TestServicing(t *testing.T) {
 	noPolicy := func(s *situation) { s.Policy = nil }
 	applied := func(s *situation) { turbo(s, "off", "off") }
 	newer := func(s *situation) { s.CanAbortService = true }
+	image := func(image Image) func(*situation) { return func(s *situation) { s.Image = &image } }
+	awaits, given := awaitingImage(awaitedImage.Waiting), awaitingImage(imageNotGiven)
+	const noImage = "PreprovisioningImage host-0: no space left. The host is switched on without the change"
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
@@ -95,6 +98,30 @@ func TestServicing(t *testing.T) {
 		"killed before it was asked for":         {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), want: "Service"},
 		"requested, and switched on by somebody": {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active), want: "EndServicing"},
 		"requested, and not wanted any more":     {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), change: applied, want: "EndServicing"},
+
+		// The ramdisk that it boots.
+		"image not built":                         {options: and(external, registeredAs()), node: nodeIn(ironic.Active, off), change: image(awaitedImage), want: "AwaitImage: " + awaitedImage.Waiting},
+		"image not built, of a deployed host":     {options: and(provisionedHost, registeredAs()), node: nodeIn(ironic.Active, off), change: image(awaitedImage), want: "AwaitImage: " + awaitedImage.Waiting},
+		"image not built, told":                   {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), change: image(awaitedImage), want: "Wait"},
+		"image not built, running":                {options: and(external, registeredAs()), node: nodeIn(ironic.Active), change: image(awaitedImage), want: "Wait"},
+		"image not built, nothing differs":        {options: and(external, registeredAs()), node: nodeIn(ironic.Active, off), change: func(s *situation) { applied(s); image(awaitedImage)(s) }, want: "power-on"},
+		"image not built, taken back":             {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), change: func(s *situation) { applied(s); image(awaitedImage)(s) }, want: "AwaitImage"},
+		"image not built, no policy any more":     {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), change: func(s *situation) { noPolicy(s); image(awaitedImage)(s) }, want: "AwaitImage"},
+		"image not built, switched on":            {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active), change: image(awaitedImage), want: "AwaitImage"},
+		"image not built, service failed":         {options: and(external, registeredAs(), servicing(metal3.PreparationFailed), reported), node: nodeIn(ironic.Active, off), change: image(awaitedImage), want: "power-on"},
+		"image built":                             {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "Register"},
+		"image there already":                     {options: and(external, registeredAs()), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "AwaitImage: " + imageNotGiven},
+		"image there already, told":               {options: and(external, registeredAs(), given), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "Register"},
+		"image there already, refused":            {options: and(external, registeredAs(), given, withRegistration(metal3.ImageNotBuiltReason, "not allowed")), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "Register"},
+		"image refused, taken back":               {options: and(external, registeredAs(), given, withRegistration(metal3.ImageNotBuiltReason, "not allowed")), node: nodeIn(ironic.Active, off), change: func(s *situation) { applied(s); image(builtImage)(s); hold(s) }, want: "AwaitImage"},
+		"image given":                             {options: and(external, registeredWithImage(builtImage), given), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "AwaitImage"},
+		"image given, told":                       {options: and(external, registeredWithImage(builtImage)), node: nodeIn(ironic.Active, off), change: image(builtImage), want: "Service"},
+		"image built anew while the service is":   {options: and(external, registeredAs(), servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: image(builtImage), want: "Wait"},
+		"image cannot be built":                   {options: and(external, registeredAs()), node: nodeIn(ironic.Active, off), change: image(failedImage), want: "Service: " + noImage},
+		"image cannot be built, asked for":        {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), change: image(failedImage), want: "Service: " + noImage},
+		"image cannot be built, reported":         {options: and(external, registeredAs(), withStepError(metal3.ServicingError, noImage)), node: nodeIn(ironic.Active, off), change: image(failedImage), want: "power-on"},
+		"image cannot be built, another's":        {options: and(external, withHold), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: func(s *situation) { heldAlready(s); image(awaitedImage)(s) }, want: "power-on"},
+		"images are not built for hosts any more": {options: and(external, registeredAs(), awaits), node: nodeIn(ironic.Active, off), want: "AwaitImage"},
 
 		// While it runs.
 		"at work":                             {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.Servicing), want: "Wait"},
@@ -161,7 +188,7 @@ func TestServicing(t *testing.T) {
 			step := nextOf(s)
 			got := step.String()
 			switch {
-			case step.Do == Service && step.Message != "":
+			case (step.Do == Service || step.Do == AwaitImage) && step.Message != "":
 				got += ": " + step.Message
 			case step.Do == Service:
 				if len(step.Clean.Steps) != 1 || step.Clean.FirmwareSettings["Turbo"] != "off" {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -113,5 +114,60 @@ func TestImageOfHost(t *testing.T) {
 		w.hostImages = nil
 		w.start(0)
 		w.after(time.Minute, "the parameters are gone", func() bool { return w.registration().DriverInfo["kernel_append_params"] == nil })
+	})
+}
+
+// An externally provisioned host, which has never booted a ramdisk here, gets its image before it is serviced. Until that is built, it
+// stays off. If it cannot be, the machine is switched on without the change.
+func TestImageForService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulatedWorld(t, ironicsim.Options{MaxVersion: ironic.NewestAPIVersion.String(), WithoutDefects: true})
+		images := &builtImages{image: lifecycle.Image{Waiting: "it is being built"}}
+		w.hostImages = images
+		w.start(0)
+		defer func() { w.stop() }()
+		w.secret("secret")
+		host := redfishHost()
+		host.Spec.ExternallyProvisioned = true
+		w.hosts.Add(host)
+		runs := func(message string) func() bool {
+			return func() bool {
+				s := w.host().Status
+				return s.Provisioning.State == metal3.StateExternallyProvisioned && s.PoweredOn && s.Ironic.ProvisionState == "active" &&
+					len(w.host().Annotations) == 0 && ownWords(w.host()) == message
+			}
+		}
+		w.after(time.Minute, "adopted", runs(""))
+		w.policy(metal3.UpdateOnReboot)
+		w.after(time.Minute, "its settings are known", func() bool { return w.biosSays(false, true) })
+		w.wantBIOS("BootMode", "Bios")
+		time.Sleep(time.Minute)
+		if w.host().Status.Record.AwaitedImage != "" || w.registration().DriverInfo["deploy_ramdisk"] != nil {
+			t.Errorf("before a reboot, the image is awaited (%q), driver_info %v", w.host().Status.Record.AwaitedImage, w.registration().DriverInfo)
+		}
+
+		w.reboot()
+		w.after(20*time.Second, "it waits for its image", func() bool {
+			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.ImageBuiltCondition)
+			return c != nil && c.Message == "it is being built" && !w.host().Status.PoweredOn
+		})
+		time.Sleep(time.Minute)
+		if len(w.services()) != 0 || w.host().Status.PoweredOn || w.host().Status.ErrorMessage != "" {
+			t.Errorf("without its image: services %v, on %t, error %q", w.services(), w.host().Status.PoweredOn, w.host().Status.ErrorMessage)
+		}
+		patches := w.sim.Count("UpdateNode")
+		images.become(w, lifecycle.Image{Built: &deploy.HostImage{Format: metal3.ImageFormatInitRD, URL: "http://builder.example/1", KernelURL: "http://builder.example/kernel"}})
+		w.after(30*time.Second, "it runs again", func() bool { return runs("")() && len(w.services()) == 1 && w.host().Status.Record.AwaitedImage == "" })
+		if n := w.sim.Count("UpdateNode") - patches; n != 1 || w.registration().DriverInfo["deploy_ramdisk"] != "http://builder.example/1" {
+			t.Errorf("%d updates of the node, driver_info %v", n, w.registration().DriverInfo)
+		}
+
+		images.become(w, lifecycle.Image{Problem: "PreprovisioningImage: no space left"})
+		w.wantBIOS("BootMode", "Uefi")
+		w.reboot()
+		w.after(30*time.Second, "it runs again, without the change", runs("PreprovisioningImage: no space left. The host is switched on without the change"))
+		if len(w.services()) != 1 {
+			t.Errorf("serviced without its image: %v", w.services())
+		}
 	})
 }

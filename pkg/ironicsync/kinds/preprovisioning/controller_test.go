@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // The image of a host asks for what its BMC can boot, follows its host, and is let go with it.
@@ -57,6 +58,22 @@ func TestImageFollowsHost(t *testing.T) {
 	w.reconcile()
 	if w.image != nil {
 		t.Errorf("the image of a host that is gone stays: %+v", w.image.ObjectMeta)
+	}
+}
+
+// A machine that runs something has no image, unless it waits for one before a service.
+func TestImageForService(t *testing.T) {
+	w := newWorld(t)
+	w.builtIn = deploy.Ramdisk{}
+	w.host.Status.Provisioning.State = metal3.StateExternallyProvisioned
+	w.reconcile()
+	if w.image != nil {
+		t.Errorf("the image of a host that waits for none: %+v", w.image)
+	}
+	lifecycle.SetAwaitedImage(w.host, "PreprovisioningImage host-0 does not exist yet")
+	w.reconcile()
+	if w.image == nil || !metav1.IsControlledBy(w.image, w.host) {
+		t.Errorf("the image of a host that waits for it: %+v", w.image)
 	}
 }
 
