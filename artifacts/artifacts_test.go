@@ -303,6 +303,20 @@ func TestPodSecurity(t *testing.T) {
 	})
 }
 
+// TestNamespaceIsNotOurs checks that the namespace, in which Ironic may be, is in nothing that is applied and removed with the
+// server, and that the file that creates it keeps no pods out: those of Ironic use the network of their host.
+func TestNamespaceIsNotOurs(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		for _, ns := range all[*corev1.Namespace](objs) {
+			t.Errorf("the Namespace %s would be removed with the server, and everything in it", ns.Name)
+		}
+	})
+	ns := only[*corev1.Namespace](t, parse(t, []byte(readDoc(t, "apiservice/namespace.yaml"))))
+	if _, enforces := ns.Labels["pod-security.kubernetes.io/enforce"]; enforces || ns.Name != namespace {
+		t.Errorf("the Namespace %s has the labels %v", ns.Name, ns.Labels)
+	}
+}
+
 // TestBaseHasEachFile checks that the base installs all of its files: test/testbed applies those of roles by their names, and
 // test/security asks what they allow.
 func TestBaseHasEachFile(t *testing.T) {

@@ -64,7 +64,6 @@ func TestChart(t *testing.T) {
 func testChartValues(t *testing.T, render func(values string) []byte) {
 	manifest := render(`
 namespace: elsewhere
-createNamespace: false
 image: {repository: metal3-apiserver, digest: "", tag: v0.2.0}
 replicas: 3
 config: {IRONIC_ENDPOINT: "https://ironic.example.com", ETCD_SERVERS: "https://etcd.example.com:2379"}

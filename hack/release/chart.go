@@ -25,9 +25,8 @@ kubeVersion: ">=1.30.0-0"
 	valuesFile = `# These are all values. docs/install.md in the sources describes what has to be there before the installation: cert-manager, an
 # etcd and the Secret metal3-apiserver-etcd-client. Everything else is as in the kustomization artifacts/apiservice.
 
+# The namespace is not part of the chart: it has the Secret before, and often Ironic.
 namespace: metal3-system
-# Set this to false if the namespace is there already, because the Secret is.
-createNamespace: true
 image:
   repository: %s
   # Without a digest, the tag is used.
@@ -46,7 +45,6 @@ volumeMounts: []
 
 // edits are what makes a template of the rendered kustomization. Each must find something.
 var edits = []struct{ old, new string }{
-	{`(?s)^(apiVersion: v1\nkind: Namespace\n.*?\n)---\n`, "{{- if .Values.createNamespace }}\n$1---\n{{- end }}\n"},
 	{`\ndata:\n(?:  [A-Z_]+: .*\n)+`, "\ndata:\n  {{- toYaml .Values.config | nindent 2 }}\n"},
 	// The name changes with the content, and restarts the pods.
 	{`metal3-apiserver-config-[a-z0-9]{10}`, `metal3-apiserver-config-{{ toYaml .Values.config | sha256sum | trunc 10 }}`},

@@ -95,7 +95,7 @@ func newCluster(t *testing.T, ctx context.Context, later string) *cluster {
 	}
 	stopAtEnd(t, c.nodes.Stop)
 	c.writeFiles()
-	c.kubectl("apply", "-f", "metal3-apiserver/artifacts/apiservice/base/namespace.yaml")
+	c.kubectl("apply", "-f", "metal3-apiserver/artifacts/apiservice/namespace.yaml")
 	c.kubectl("apply", "-k", "my-cluster")
 	c.kubectl("wait", "--for=condition=Available", "apiservice/v1alpha1.metal3.io", "--timeout=5m")
 	return c
