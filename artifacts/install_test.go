@@ -50,6 +50,7 @@ func TestInstall(t *testing.T) {
 			for _, command := range commands {
 				i.execute(command.Text)
 			}
+			i.checkRemoved()
 		})
 	}
 }
@@ -220,6 +221,23 @@ func (i *installation) createHost() {
 	i.mustKubectl(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "worker-0", "namespace": "metal3"},
 		"spec": {"online": true, "bootMACAddress": "00:00:5e:00:53:01", "bmc": {"address": %q, "credentialsName": "worker-0-bmc"}}}`, i.ironic.NewBMC("admin", "password")), "create", "-f", "-")
 	i.mustKubectl("", "wait", "-n", "metal3", "--for=condition=AvailableForProvisioning", "--timeout=1m", "baremetalhost/worker-0")
+}
+
+// checkRemoved checks that the server is gone, and that what others use and what it has stored is left.
+func (i *installation) checkRemoved() {
+	i.t.Helper()
+	i.execute("kubectl get apiservice v1alpha1.metal3.io --ignore-not-found")
+	left, err := i.client.CoreV1().Namespaces().Get(i.ctx, namespace, metav1.GetOptions{})
+	if err != nil || left.DeletionTimestamp != nil {
+		i.t.Errorf("the namespace is removed with the server (%v)", err)
+	}
+	if i.certManager {
+		return // there is no embedded etcd
+	}
+	claim, err := i.client.CoreV1().PersistentVolumeClaims(namespace).Get(i.ctx, name+"-data", metav1.GetOptions{})
+	if err != nil || claim.DeletionTimestamp != nil {
+		i.t.Errorf("the claim of the embedded etcd is removed with the server (%v)", err)
+	}
 }
 
 func (i *installation) mustKubectl(stdin string, args ...string) {

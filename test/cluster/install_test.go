@@ -220,6 +220,26 @@ func (i *installation) follow(check func()) {
 	if !installed {
 		i.t.Error("no command of docs/install.md lists hosts")
 	}
+	i.checkRemoved()
+}
+
+// checkRemoved checks that the server is gone, and that what others use and what it has stored is left.
+func (i *installation) checkRemoved() {
+	i.t.Helper()
+	if out := i.kubectl("", "get", "deployments", "-n", namespace, "-o", "name"); out != "" {
+		i.t.Errorf("what is left: %s", out)
+	}
+	left, err := i.core.CoreV1().Namespaces().Get(i.ctx, namespace, metav1.GetOptions{})
+	if err != nil || left.DeletionTimestamp != nil {
+		i.t.Errorf("the namespace is removed with the server (%v)", err)
+	}
+	if i.certManager {
+		return // there is no embedded etcd
+	}
+	claim, err := i.core.CoreV1().PersistentVolumeClaims(namespace).Get(i.ctx, server+"-data", metav1.GetOptions{})
+	if err != nil || claim.DeletionTimestamp != nil {
+		i.t.Errorf("the claim of the embedded etcd is removed with the server (%v)", err)
+	}
 }
 
 // commands returns those of docs/install.md that this installation needs. Its image is made without a container engine, and loaded.

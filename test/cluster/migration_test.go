@@ -85,6 +85,7 @@ func (i *migration) thereAndBack() {
 	i.addComponent()
 	i.execute("kubectl apply -k my-cluster")
 	i.followSections("Go back")
+	i.checkRemoved()
 	if after := i.hosts(); !maps.Equal(after, before) {
 		i.t.Errorf("back in the CRDs, the hosts have the UIDs %v, want %v", after, before)
 	}
