@@ -22,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
@@ -315,6 +316,35 @@ func TestNamespaceIsNotOurs(t *testing.T) {
 	if _, enforces := ns.Labels["pod-security.kubernetes.io/enforce"]; enforces || ns.Name != namespace {
 		t.Errorf("the Namespace %s has the labels %v", ns.Name, ns.Labels)
 	}
+}
+
+// TestPriorityClassIsAllowed checks that a ResourceQuota lets the namespace have pods with the system's priority class, which some
+// clusters admit only where there is one, and that it does not limit how many: other programs are in the namespace, too.
+func TestPriorityClassIsAllowed(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		quota := only[*corev1.ResourceQuota](t, objs)
+		var classes []string
+		if selector := quota.Spec.ScopeSelector; selector != nil && len(quota.Spec.Scopes) == 0 {
+			for _, e := range selector.MatchExpressions {
+				if e.ScopeName != corev1.ResourceQuotaScopePriorityClass || e.Operator != corev1.ScopeSelectorOpIn {
+					t.Errorf("the ResourceQuota is for pods with %v", e)
+				}
+				classes = append(classes, e.Values...)
+			}
+		}
+		if pods := quota.Spec.Hard.Pods(); quota.Namespace != namespace || len(quota.Spec.Hard) != 1 || pods.Value() < 1e6 {
+			t.Errorf("in %s, it limits %v", quota.Namespace, quota.Spec.Hard)
+		}
+		used := sets.New[string]()
+		for _, template := range podTemplates(objs) {
+			if class := template.Spec.PriorityClassName; class != "" {
+				used.Insert(class)
+			}
+		}
+		if diff := cmp.Diff(sets.List(used), classes); diff != "" {
+			t.Errorf("priority classes (-used +in the ResourceQuota):\n%s", diff)
+		}
+	})
 }
 
 // TestBaseHasEachFile checks that the base installs all of its files: test/testbed applies those of roles by their names, and

@@ -96,6 +96,10 @@ func TestManifestsInCluster(t *testing.T) {
 	for name, folder := range folders {
 		t.Run(name, func(t *testing.T) {
 			applyFolder(t, kube, folder)
+			// No pod with its priority class is admitted before the ResourceQuota has a status.
+			if _, _, err := kube.Kubectl(ctx, "", "wait", "-n", namespace, "resourcequota/metal3-apiserver", "--for=jsonpath={.status.hard.pods}=1G", "--timeout=2m"); err != nil {
+				t.Fatal(err)
+			}
 			for owner, template := range podTemplates(parse(t, rendered(t)[name])) {
 				pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 				pod.Name = "from-template"

@@ -272,7 +272,7 @@ func testOLMOthers(t *testing.T, bundle, before, objs objects) {
 	// Of our kinds, these are those that OLM accepts in a bundle (pkg/lib/bundle/supported_resources.go of operator-registry) and
 	// that it does not make itself.
 	compare(bundle, "v1.ClusterRole", "v1.PodDisruptionBudget", "v1.NetworkPolicy")
-	compare(before, "v1.FlowSchema", "v1.PriorityLevelConfiguration")
+	compare(before, "v1.ResourceQuota", "v1.FlowSchema", "v1.PriorityLevelConfiguration")
 	var rest []string
 	for key := range want {
 		rest = append(rest, configName.ReplaceAllString(key, "$1"))

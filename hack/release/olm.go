@@ -150,7 +150,7 @@ func olmPartsOf(manifest string) (*olmParts, error) {
 		name, _ := metadata["name"].(string)
 		var err error
 		switch kind {
-		case "FlowSchema", "PriorityLevelConfiguration":
+		case "ResourceQuota", "FlowSchema", "PriorityLevelConfiguration":
 			parts.before = append(parts.before, document)
 		case "PodDisruptionBudget", "NetworkPolicy":
 			delete(metadata, "namespace") // OLM sets it
