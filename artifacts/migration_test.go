@@ -132,7 +132,7 @@ func checkMigrationPolicies(t *testing.T, objs objects, job *batchv1.CronJob, se
 			}
 		}
 	}
-	want := sets.New[int32](53, 443, 6443)
+	want := sets.New[int32](53, 5353, 443, 6443)
 	if slices.ContainsFunc(server.Args, func(arg string) bool { return strings.HasPrefix(arg, "--etcd-servers=") }) {
 		want.Insert(2379)
 	}

@@ -130,6 +130,7 @@ components:
 - ../apiservice/components/aggregated-roles
 - ../apiservice/components/ironic-CREDENTIALS
 - ../apiservice/components/ironic-ca
+- ../apiservice/components/openshift
 - ../apiservice/components/restrict-urls
 images:
 - name: metal3-apiserver
