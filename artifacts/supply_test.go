@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -93,5 +94,27 @@ func TestToolsArePinned(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(module, "go.sum")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestReleaseHasAllManifests checks that the archive of a release has each folder of manifests that a page sends people to. Of that of
+// krew, hack/krew.sh makes a file of its own.
+func TestReleaseHasAllManifests(t *testing.T) {
+	packed := regexp.MustCompile(`(?m)_kustomize\.tar\.gz" "\$work/source/artifacts" (.*)$`).FindStringSubmatch(readDoc(t, "../hack/release.sh"))
+	if packed == nil {
+		t.Fatal("hack/release.sh packs no manifests")
+	}
+	var folders []string
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && entry.Name() != "krew" {
+			folders = append(folders, entry.Name())
+		}
+	}
+	if got := strings.Fields(packed[1]); !slices.Equal(folders, got) {
+		t.Errorf("a release has the folders %q of artifacts, where %q are", got, folders)
 	}
 }
