@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 // configName is the name of the ConfigMap. kustomize and the chart compute its end in different ways.
@@ -57,7 +59,34 @@ func TestChart(t *testing.T) {
 		t.Errorf("the chart is not the default installation (-kustomize +chart):\n%s", diff)
 	}
 
+	t.Run("documented", func(t *testing.T) { testDocumentedChart(t, chart, render) })
 	t.Run("values", func(t *testing.T) { testChartValues(t, render) })
+}
+
+// testDocumentedChart uses the command of docs/releases.md: it sets only values that there are, and the image is that of a registry.
+func testDocumentedChart(t *testing.T, chart string, render func(values string) []byte) {
+	command := regexp.MustCompile(`(?m)^    (helm install (?:.*\\\n)*.*)$`).FindString(readDoc(t, "../docs/releases.md"))
+	var known map[string]any
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(readDoc(t, filepath.Join(chart, "values.yaml"))), &known); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range regexp.MustCompile(`--set ([^=\s]+)=(\S+)`).FindAllStringSubmatch(command, -1) {
+		path := strings.Split(set[1], ".")
+		if _, is, err := unstructured.NestedFieldNoCopy(known, path...); err != nil || !is {
+			t.Errorf("the chart has no value %s (%v)", set[1], err)
+		}
+		if err := unstructured.SetNestedField(values, set[2], path...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := yaml.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image := container(t, parse(t, render(string(content)))).Image; image != "REGISTRY/metal3-apiserver@"+siteDigest {
+		t.Errorf("with %s, the image is %s", command, image)
+	}
 }
 
 // testChartValues changes all values.
