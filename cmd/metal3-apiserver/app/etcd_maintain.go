@@ -23,7 +23,8 @@ func newEtcdMaintainCommand(ctx context.Context) *cobra.Command {
 		Long: `maintain defragments the members of --etcd-servers whose database has more than half of its
 quota, one after the other and the leader last. It first removes the history. If etcd refuses
 writes because it is full, and there is space then, writes are accepted again. It does nothing
-unless all members answer, because a member answers no requests while it is defragmented.`,
+unless all members answer, because a member answers no requests while it is defragmented.
+It needs etcd 3.6 or later.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {

@@ -72,7 +72,7 @@ func (s *etcdSpace) hasSpace() error {
 	case s.diskFull.Load():
 		return fmt.Errorf("the disk of the embedded etcd is full, and writes are refused (alarm NOSPACE): %w", s.disk.tooSmall())
 	case s.quota == 0:
-		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm (metal3-apiserver etcd maintain does)")
+		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm (with etcd 3.6 or later, metal3-apiserver etcd maintain does; before, use etcdctl)")
 	}
 	return fmt.Errorf("the embedded etcd is full and refuses writes (alarm NOSPACE): its quota is %d bytes, see --data-dir-quota-bytes", s.quota)
 }

@@ -117,6 +117,19 @@ func TestEtcdFullOfObjects(t *testing.T) {
 	}
 }
 
+// TestExternalEtcdIsFull checks that the error sends nobody with an older etcd, which does not report its quota, to a command that
+// refuses it.
+func TestExternalEtcdIsFull(t *testing.T) {
+	etcd := &etcdSpace{}
+	etcd.full.Store(true)
+	err := etcd.hasSpace()
+	for _, want := range []string{"with etcd 3.6 or later, metal3-apiserver etcd maintain", "before, use etcdctl"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
 // TestExternalEtcdFull checks that an external etcd is only watched.
 func TestExternalEtcdFull(t *testing.T) {
 	etcd := startSmallEtcd(t)
