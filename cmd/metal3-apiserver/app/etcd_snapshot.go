@@ -46,10 +46,14 @@ type snapshotSave struct {
 	directory string
 	keep      int
 	progress  io.Writer
+	// write and create are save and createTemp, but for tests.
+	write  func(ctx context.Context, out io.Writer) (size int64, err error)
+	create func(dir, pattern string) (snapshotFile, error)
 }
 
 func newSnapshotSaveCommand(ctx context.Context) *cobra.Command {
 	s := &snapshotSave{options: NewOptions(), keep: 48}
+	s.write, s.create = s.save, createTemp
 	cmd := &cobra.Command{
 		Use:   "save {FILE | - | --directory DIRECTORY}",
 		Short: "Save all data of etcd to a file",
@@ -75,7 +79,8 @@ a server that is stopped, in --data-dir.`,
 			}
 			s.progress = cmd.ErrOrStderr()
 			if len(args) == 1 && args[0] == "-" {
-				return s.save(ctx, cmd.OutOrStdout())
+				_, err := s.save(ctx, cmd.OutOrStdout())
+				return err
 			}
 			if len(args) == 1 {
 				return s.saveFile(ctx, args[0])
@@ -84,31 +89,41 @@ a server that is stopped, in --data-dir.`,
 		},
 	}
 	s.options.addStorageFlags(cmd.Flags())
-	cmd.Flags().StringVar(&s.directory, "directory", s.directory, "Directory in which a new file is made, whose name has the time. Older files of this command are deleted.")
-	cmd.Flags().IntVar(&s.keep, "keep", s.keep, "How many files remain in --directory.")
+	cmd.Flags().StringVar(&s.directory, "directory", s.directory, "Directory in which a new file is made, whose name has the time. Older files of this command are deleted, also if its volume is full.")
+	cmd.Flags().IntVar(&s.keep, "keep", s.keep, "How many files remain in --directory, if its volume has space for them.")
 	return cmd
 }
 
-// saveFile saves a snapshot to a new file. If it fails, there is no file. Like migration.backup, it
-// neither follows a symbolic link nor replaces anything.
+// saveFile saves a snapshot to a new file. If it fails, there is no file; if the volume is full, the error is a
+// volumeFullError. Like migration.backup, it neither follows a symbolic link nor replaces anything.
 func (s *snapshotSave) saveFile(ctx context.Context, path string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists already: remove it, or choose another name", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".partial-*")
+	file, err := s.create(filepath.Dir(path), filepath.Base(path)+".partial-*")
+	if isFull(err) {
+		return volumeFullError{error: err}
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
-	err = s.save(ctx, file)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	out := &volumeWriter{out: file}
+	size, err := s.write(ctx, out)
+	syncErr := errors.Join(file.Sync(), file.Close())
+	full := isFull(out.err) || isFull(syncErr) // the disk of the embedded etcd may be full, too
+	if err = errors.Join(err, syncErr); full {
+		return volumeFullError{err, size - out.kept()}
+	}
+	if err != nil {
 		return err
 	}
 	return os.Link(file.Name(), path)
 }
 
-// saveAndPrune saves a snapshot to a new file in the directory. After that, it deletes the oldest files, and
-// what an earlier run that was killed has left.
+// saveAndPrune saves a snapshot to a new file in the directory. Before that, it deletes what an earlier run that
+// was killed has left, and after that, the oldest files. These are deleted before if the volume is full: otherwise
+// there would never be a newer snapshot.
 func (s *snapshotSave) saveAndPrune(ctx context.Context) error {
 	leftovers, err := filepath.Glob(filepath.Join(s.directory, snapshotPrefix+"*"+snapshotSuffix+".partial-*"))
 	if err != nil {
@@ -120,7 +135,7 @@ func (s *snapshotSave) saveAndPrune(ctx context.Context) error {
 			return fmt.Errorf("removing what an earlier snapshot has left: %w", err)
 		}
 	}
-	if err := s.saveFile(ctx, path); err != nil {
+	if err := s.saveInRoom(ctx, path); err != nil {
 		return err
 	}
 	saved, err := savedSnapshots(s.directory)
@@ -180,34 +195,38 @@ FILE, it is the latest one in --directory.`,
 	return cmd
 }
 
-// save writes a snapshot of the etcd of the options.
-func (s *snapshotSave) save(ctx context.Context, out io.Writer) error {
+// save writes a snapshot of the etcd of the options, and returns its size, also if it could not be written.
+func (s *snapshotSave) save(ctx context.Context, out io.Writer) (size int64, err error) {
 	config := s.options.Recommended.Etcd.StorageConfig.Transport
 	if len(config.ServerList) == 0 {
 		etcd, err := startEmbeddedEtcd(ctx, s.options.DataDir, s.options.DataDirQuota, zapcore.ErrorLevel)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer etcd.Close()
 		config.ServerList = []string{etcd.Endpoint}
 	}
 	client, err := answeringMember(ctx, config)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = client.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
+	status, err := client.Status(ctx, client.Endpoints()[0])
+	if err != nil {
+		return 0, fmt.Errorf("asking etcd at %s for its size: %w", client.Endpoints()[0], err)
+	}
 	snapshot, err := client.SnapshotWithVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("saving a snapshot of etcd at %s: %w", client.Endpoints()[0], err)
+		return 0, fmt.Errorf("saving a snapshot of etcd at %s: %w", client.Endpoints()[0], err)
 	}
-	size, err := copySnapshot(out, snapshot.Snapshot)
+	size, err = copySnapshot(out, snapshot.Snapshot)
 	if err = errors.Join(err, snapshot.Snapshot.Close()); err != nil {
-		return fmt.Errorf("saving a snapshot of etcd at %s: %w", client.Endpoints()[0], err)
+		return max(size, status.DbSize), fmt.Errorf("saving a snapshot of etcd at %s: %w", client.Endpoints()[0], err)
 	}
 	fmt.Fprintf(s.progress, "saved a snapshot of etcd at %s: %d bytes, etcd %s\n", client.Endpoints()[0], size, snapshot.Version)
-	return nil
+	return size, nil
 }
 
 // answeringMember returns a client of a single member that knows everything that was written until now: the
