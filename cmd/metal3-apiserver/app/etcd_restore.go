@@ -40,7 +40,8 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Short: "Make the data directory of an etcd from a snapshot",
 		Long: `restore makes the data directory of an etcd that is not running from a snapshot in a file, or
 from the standard input if FILE is -. It refuses to continue if there is data already, unless that is to be
-kept beside the new one (--keep-old). The revision of etcd is raised, so that clients which watch list again.
+kept beside the new one (--keep-old), until "discard" deletes it. The revision of etcd is raised, so that
+clients which watch list again.
 
 The data directory is that of a server with an embedded etcd (--data-dir), or that of a member
 of a cluster (--etcd-data-dir). For the latter, the same snapshot has to be restored for each of the members,
@@ -59,8 +60,7 @@ with the --initial-cluster of all of them. Docs: docs/high-availability.md.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&r.dataDir, "data-dir", r.dataDir, "Data directory of a server with an embedded etcd.")
-	fs.StringVar(&r.memberDir, "etcd-data-dir", r.memberDir, "Data directory of a member of a cluster (env ETCD_DATA_DIR).")
+	addDataFlags(fs, &r.dataDir, &r.memberDir)
 	fs.StringVar(&r.name, "name", r.name, "Name of the member (env ETCD_NAME).")
 	fs.StringVar(&r.peerURL, "initial-advertise-peer-urls", r.peerURL, "URL of the member for the other ones (env ETCD_INITIAL_ADVERTISE_PEER_URLS).")
 	fs.StringVar(&r.cluster, "initial-cluster", r.cluster, "All members, as NAME=URL,NAME=URL (env ETCD_INITIAL_CLUSTER).")
@@ -84,6 +84,9 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 			return err
 		}
 		defer func() { _ = lock.Close() }()
+		if err := removeKilledRestores(r.dataDir); err != nil {
+			return err
+		}
 	}
 	_, err = os.Lstat(target)
 	hasData := err == nil
@@ -95,7 +98,7 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 		return err
 	}
 	// The directory gets its name when it is complete: if this process is killed, there is none.
-	work, err := os.MkdirTemp(parent, ".restore-*")
+	work, err := os.MkdirTemp(parent, restoring+"*")
 	if err != nil {
 		return err
 	}
@@ -117,11 +120,11 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 		return fmt.Errorf("restoring the snapshot: %w", oneLine(err))
 	}
 	if hasData {
-		old := target + ".before-" + time.Now().UTC().Format(snapshotTime)
+		old := target + beforeRestore + time.Now().UTC().Format(snapshotTime)
 		if err := os.Rename(target, old); err != nil {
 			return err
 		}
-		fmt.Fprintf(progress, "the data that were there are in %s\n", old)
+		fmt.Fprintf(progress, "the data that were there are in %s, until \"metal3-apiserver etcd snapshot discard\" deletes them\n", old)
 	}
 	if err := os.Rename(config.OutputDataDir, target); err != nil {
 		return err
@@ -133,28 +136,26 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 // target returns the directory to make, and who its member is.
 func (r *snapshotRestore) target() (string, snapshot.RestoreConfig, error) {
 	var none snapshot.RestoreConfig
+	target, err := etcdDataDir(r.dataDir, r.memberDir)
 	switch {
-	case (r.dataDir == "") == (r.memberDir == ""):
-		return "", none, errors.New("either --data-dir (for a server with an embedded etcd) or --etcd-data-dir (for a member of a cluster) is required")
+	case err != nil:
+		return "", none, err
 	case r.dataDir != "":
-		return r.embedded()
+		config, err := r.embedded(filepath.Dir(target))
+		return target, config, err
 	case r.name == "" || r.peerURL == "" || r.cluster == "":
 		return "", none, errors.New("--name, --initial-advertise-peer-urls and --initial-cluster are required for a member of a cluster")
 	}
-	return filepath.Clean(r.memberDir), snapshot.RestoreConfig{Name: r.name, PeerURLs: []string{r.peerURL}, InitialCluster: r.cluster, InitialClusterToken: r.token}, nil
+	return target, snapshot.RestoreConfig{Name: r.name, PeerURLs: []string{r.peerURL}, InitialCluster: r.cluster, InitialClusterToken: r.token}, nil
 }
 
-// embedded returns the target for a server with an embedded etcd.
-func (r *snapshotRestore) embedded() (string, snapshot.RestoreConfig, error) {
-	dir, err := filepath.Abs(r.dataDir)
-	if err != nil {
-		return "", snapshot.RestoreConfig{}, err
-	}
+// embedded returns who the member of a server with an embedded etcd is.
+func (r *snapshotRestore) embedded(dir string) (snapshot.RestoreConfig, error) {
 	peer, err := socketURL(dir, peerSocket)
 	if err != nil {
-		return "", snapshot.RestoreConfig{}, err
+		return snapshot.RestoreConfig{}, err
 	}
-	return filepath.Join(dir, embeddedDir), snapshot.RestoreConfig{
+	return snapshot.RestoreConfig{
 		Name: embeddedName, PeerURLs: []string{peer.String()}, InitialCluster: embeddedName + "=" + peer.String(), InitialClusterToken: r.token,
 	}, nil
 }

@@ -36,7 +36,7 @@ func newEtcdSnapshotCommand(ctx context.Context) *cobra.Command {
 		Short: "Save the data of etcd to a file, and restore it",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(newSnapshotSaveCommand(ctx), newSnapshotReadCommand(), newSnapshotRestoreCommand(), newSnapshotAwaitCommand(ctx))
+	cmd.AddCommand(newSnapshotSaveCommand(ctx), newSnapshotReadCommand(), newSnapshotRestoreCommand(), newSnapshotDiscardCommand(), newSnapshotAwaitCommand(ctx))
 	return cmd
 }
 
