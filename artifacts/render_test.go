@@ -226,7 +226,9 @@ func folders(dir string) (map[string]string, error) {
 		return nil, err
 	}
 	script := filepath.Join(base, "components/self-signed/make-certs.sh")
-	if out, err := exec.Command("sh", script).CombinedOutput(); err != nil {
+	cmd := exec.Command("sh", script, "--new-authority")
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null") // no cluster is asked
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make-certs.sh: %w\n%s", err, out)
 	}
 	found := map[string]string{"default": base}
