@@ -5,7 +5,6 @@ package why
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -13,39 +12,71 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 )
 
-// heldHelp says what would help a host that is held.
-func (s subject) heldHelp(reason string) string {
-	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: %s (which takes the role metal3-baremetalhosts-takeover)", s.host.Status.Provisioning.ID, s.command("takeover"))
+// takeoverOfAPI and rebuildOfAPI are how the server's messages call these actions, whoever reads them.
+const (
+	takeoverOfAPI = "the subresource takeover"
+	rebuildOfAPI  = "the subresource rebuild"
+)
+
+// inCommands has the server's message call actions by the commands of this plugin. Nothing of it is left out: only the server knows
+// which of several causes a hold has, and each has a remedy of its own.
+func (s subject) inCommands(message string) string {
+	return strings.NewReplacer(takeoverOfAPI, "`"+s.command("takeover")+"`", rebuildOfAPI, "`"+s.command("rebuild")+"`").Replace(message)
+}
+
+// heldHelp says what the message of a held host does not say of what would help.
+func (s subject) heldHelp(reason, message string) []string {
+	var help []string
 	switch reason {
 	case metal3.RestoredReason:
-		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
+		help = append(help, "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how.")
 	case metal3.OperatorRunningReason:
-		return "The Bare Metal Operator drives the machines, too, and all hosts wait until an administrator has stopped it: docs/migration.md#the-operator-comes-back says how it is started again. The server goes on three minutes later."
+		help = append(help, "The Bare Metal Operator drives the machines, too, and all hosts wait until an administrator has stopped it: docs/migration.md#the-operator-comes-back says how it is started again. The server goes on three minutes later.")
 	case metal3.NodeOfAnotherHostReason:
-		return "Another host owns the node in Ironic. Delete the one that is wrong. Nobody can confirm the node for this one while the other one has it."
+		help = append(help, "Nobody can confirm the node for this host while the other one has it.")
 	case metal3.NodeOfAnotherClusterReason:
-		return "The server of another cluster has marked the node. Remove the host from that cluster first. " + confirm +
-			fmt.Sprintf(". If this cluster replaces that one, its other hosts are held, too: kubectl bmh takeover --all -n %s shows what is known of each, and asks once", s.host.Namespace)
-	case metal3.AnotherBMCReason:
-		return "Ironic reaches the node through another BMC than spec.bmc.address, or does not say through which one. Correct the address that is wrong. " + confirm
-	case metal3.BMCInUseReason:
-		return "Delete the host, or the node in Ironic, that is too many, or correct its address. " + confirm
+		help = append(help, "If that cluster keeps the machine, delete this host, which leaves machine and node as they are. Do not delete the host of that cluster while the machine runs something: its disks would be erased. "+
+			fmt.Sprintf("If this cluster replaces that one, its other hosts are held, too: kubectl bmh takeover --all -n %s shows what is known of each, and asks once.", s.host.Namespace))
 	case metal3.DeploymentGoneReason:
+		text := fmt.Sprintf("Ironic's log has the request, and `openstack baremetal node history list %s` may name the user.", s.host.Status.Provisioning.ID)
 		if s.ironicState() == "active" {
-			return "Another user of Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, you only have to confirm that: " + s.command("takeover") +
-				" (which takes the role metal3-baremetalhosts-takeover). To have the image written again: " + s.command("rebuild") + ". To give it up, remove the image from the spec."
+			text += " The node is active again: if the machine runs what the spec says, you only have to confirm that."
 		}
-		return "Another user of Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log has the request, and `openstack baremetal node history list` may name the user. To have the image written again: " + s.command("rebuild") + ". To give it up, remove the image from the spec. " + confirm
-	case metal3.AnotherDeploymentReason:
-		return "Somebody has deployed something else on the machine, perhaps an operator in Ironic for this very host, and the server does not wipe that. " + confirm
+		if strings.Contains(message, rebuildOfAPI) {
+			text += " A rebuild takes the role metal3-baremetalhosts-rebuild."
+		}
+		help = append(help, text)
 	case metal3.AnotherIronicReason:
-		return "The address of the host's Ironic leads to an Ironic that has none of this server's nodes, but others. An administrator has to correct it: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
+		help = append(help, "That is for an administrator: docs/several-ironics.md#when-an-address-leads-to-another-ironic.")
 	case metal3.StatusUnreadableReason:
-		return fmt.Sprintf("The host brings along a status that cannot be read: compare its annotation %s with the status in the cluster from which it comes.", metal3.StatusAnnotation)
+		help = append(help, fmt.Sprintf("Compare the annotation %s with the status in the cluster from which the host comes.", metal3.StatusAnnotation))
 	case metal3.NodeInMaintenanceReason:
-		return "Its deletion goes on when the maintenance ends: " + s.command("maintenance off") + " ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
+		help = append(help, fmt.Sprintf("Whoever administers Ironic ends the maintenance, also one that was asked for here: `openstack baremetal node maintenance unset %s`. If this server has provisioned the host, it is undeployed and cleaned then.", s.host.Status.Provisioning.ID))
 	}
-	return confirm
+	if _, annotated := s.host.Annotations[metal3.DetachedAnnotation]; !annotated && strings.Contains(message, "detach") && isDetachable(reason) {
+		help = append(help, fmt.Sprintf(`To detach it, which leaves the machine as it is: kubectl annotate bmh %s -n %s %s='{"force":true}'`, s.host.Name, s.host.Namespace, metal3.DetachedAnnotation))
+	}
+	switch held := s.host.Status.Record.Hold; {
+	case !strings.Contains(message, takeoverOfAPI):
+	case held != nil && held.Other != "":
+		help = append(help, "A takeover records here only that they are two machines, and the host goes on as its spec says. It takes the role metal3-baremetalhosts-takeover.")
+	default:
+		help = append(help, "Before you confirm anything, look at the machine, and make the spec say what it runs: the server then treats the machine as the spec asks, and if that has no image, its disks may be erased. "+
+			"A takeover shows what follows, and asks. It takes the role metal3-baremetalhosts-takeover.")
+	}
+	if len(help) == 0 {
+		help = append(help, "What holds a host, and what helps: docs/life.md#what-can-happen-to-a-machine-and-what-never-does.")
+	}
+	return help
+}
+
+// isDetachable reports whether the server detaches a host that is held for a reason: for others, it asks nothing of Ironic.
+func isDetachable(reason string) bool {
+	switch reason {
+	case metal3.AnotherDeploymentReason, metal3.BMCInUseReason, metal3.AnotherIronicReason, metal3.NodeInMaintenanceReason:
+		return true
+	}
+	return false
 }
 
 // registrationHelp says what would help a host that is not registered; empty if that is not known.
@@ -153,13 +184,4 @@ func (s subject) helpAgainst(message string) string {
 		Secret:  fmt.Sprintf("the Secret %s/%s", s.host.Namespace, s.host.Spec.BMC.CredentialsName),
 		Host:    s.host.Name + " -n " + s.host.Namespace,
 	})
-}
-
-// withoutAdvice leaves out of the server's message what clients of the API are to do: for users of this plugin, it is said in its commands.
-func withoutAdvice(message string) string {
-	sentences := slices.DeleteFunc(strings.SplitAfter(message, ". "), func(s string) bool { return strings.Contains(s, "the subresource ") })
-	if len(sentences) == 0 {
-		return message
-	}
-	return strings.Join(sentences, "")
 }

@@ -46,8 +46,10 @@ func (e *hostExplanation) blocks() {
 // which the server itself looks for the error of a host.
 func (e *hostExplanation) problem() {
 	if c := e.condition(metal3.HeldCondition, metav1.ConditionTrue); c != nil {
-		e.explain("The server has held it back%s: %s.", e.lasting(c.LastTransitionTime.Time), e.quote(withoutAdvice(e.rendered(c.Message))))
-		e.say("%s", e.heldHelp(c.Reason))
+		e.explain("The server has held it back%s: %s.", e.lasting(c.LastTransitionTime.Time), e.inCommands(e.quote(e.rendered(c.Message))))
+		for _, text := range e.heldHelp(c.Reason, c.Message) {
+			e.say("%s", text)
+		}
 		return
 	}
 	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionFalse); c != nil {

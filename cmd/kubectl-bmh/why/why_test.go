@@ -75,6 +75,9 @@ func failed(errorType metal3.ErrorType, message string) func(*metal3.BareMetalHo
 	}
 }
 
+const confirmation = "Before you confirm anything, look at the machine, and make the spec say what it runs: the server then treats the machine as the spec asks, and if that has no image, its disks may be erased. " +
+	"A takeover shows what follows, and asks. It takes the role metal3-baremetalhosts-takeover."
+
 // TestNothingIsKeptBack: what a condition says of a host is said here, too, and never that nothing is wrong.
 func TestNothingIsKeptBack(t *testing.T) {
 	for conditionType, bad := range map[string]metav1.ConditionStatus{
@@ -206,10 +209,9 @@ func TestExplain(t *testing.T) {
 				"The node was undeployed. It is not adopted, cleaned or deployed. If it runs this all the same, confirm it with the subresource takeover; to have it written again, use the subresource rebuild"))},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
-				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed.",
-				"Another user of Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log has the request, and `openstack baremetal node history list` may name the user. " +
-					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec. " +
-					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover)",
+				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed. If it runs this all the same, confirm it with `kubectl bmh takeover worker-0 -n metal3`; to have it written again, use `kubectl bmh rebuild worker-0 -n metal3`.",
+				"Ironic's log has the request, and `openstack baremetal node history list the-uuid` may name the user. A rebuild takes the role metal3-baremetalhosts-rebuild.",
+				confirmation,
 			},
 		},
 		"held, and active again": {
@@ -217,8 +219,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"The server has held it back for 2m: The node was deployed or rebuilt by somebody else.",
-				"Another user of Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, you only have to confirm that: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover). " +
-					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec.",
+				"Ironic's log has the request, and `openstack baremetal node history list the-uuid` may name the user. The node is active again: if the machine runs what the spec says, you only have to confirm that.",
 			},
 		},
 		"an image that is not there": {
@@ -455,6 +456,72 @@ func TestEachReasonIsExplained(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRemedyOfAHold: a reason has several causes, each with a remedy that only the server's message has. It is said in commands of the
+// plugin, and nothing that does not fit the cause is added.
+func TestRemedyOfAHold(t *testing.T) {
+	const takeover, detach = "`kubectl bmh takeover worker-0 -n metal3`", `kubectl annotate bmh worker-0 -n metal3 baremetalhost.metal3.io/detached='{"force":true}'`
+	for name, c := range map[string]struct {
+		reason, message string
+		change          func(*metal3.BareMetalHost)
+		want, not       []string
+	}{
+		"another Ironic is away": {
+			reason: metal3.BMCInUseReason, message: "Have them answer (kubectl get ironicinstances), or confirm node the-uuid with the subresource takeover",
+			want: []string{"Have them answer (kubectl get ironicinstances), or confirm node the-uuid with " + takeover + ".", confirmation}, not: []string{"elete", detach},
+		},
+		"another host is of the machine": {
+			reason: metal3.BMCInUseReason, message: "If they are different machines, confirm that with the subresource takeover, once for both. If they are one, detach the host that is wrong, and delete it then",
+			change: func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &metal3.Hold{Other: "other"} },
+			want:   []string{"confirm that with " + takeover + ", once for both. If they are one, detach", detach, "only that they are two machines"}, not: []string{confirmation},
+		},
+		"reserved": {
+			reason: metal3.AnotherDeploymentReason, message: "Have its user release it, or remove its instance_uuid in Ironic; to have it treated as this host's, confirm it with the subresource takeover",
+			want: []string{"Have its user release it, or remove its instance_uuid in Ironic", takeover, confirmation}, not: []string{"has deployed", detach},
+		},
+		"detached already": {
+			reason: metal3.AnotherDeploymentReason, message: "To leave it alone, detach the host",
+			change: func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} },
+			want:   []string{"To leave it alone, detach the host"}, not: []string{detach, confirmation},
+		},
+		"gone, externally provisioned": {
+			reason: metal3.DeploymentGoneReason, message: "If it runs this host's deployment all the same, confirm the node with the subresource takeover",
+			want: []string{"confirm the node with " + takeover, "history list the-uuid", confirmation}, not: []string{"rebuild", "remove the image"},
+		},
+		"gone, which is not detached": {
+			reason: metal3.DeploymentGoneReason, message: "It cannot be detached", not: []string{detach},
+		},
+		"another cluster": {
+			reason: metal3.NodeOfAnotherClusterReason, message: "If that cluster does not manage the machine any more, confirm the node with the subresource takeover",
+			want: []string{"delete this host, which leaves machine and node as they are", "its disks would be erased", "kubectl bmh takeover --all -n metal3", takeover},
+		},
+		"maintenance": {
+			reason: metal3.NodeInMaintenanceReason, message: "End the maintenance; or detach the host",
+			want: []string{"`openstack baremetal node maintenance unset the-uuid`", "undeployed and cleaned then", detach}, not: []string{"kubectl bmh maintenance"}, // which is refused while the host is being deleted
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := host(metal3.StateProvisioned, condition(metal3.HeldCondition, metav1.ConditionTrue, c.reason, c.message))
+			if c.change != nil {
+				c.change(h)
+			}
+			got := strings.Join(Explain(Facts{Host: h}, now), "\n")
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q is not in:\n%s", want, got)
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(got, not) {
+					t.Errorf("%q is in:\n%s", not, got)
+				}
+			}
+			if strings.Contains(got, "the subresource") {
+				t.Errorf("clients of the API are meant:\n%s", got)
+			}
+		})
 	}
 }
 

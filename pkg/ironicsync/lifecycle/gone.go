@@ -160,7 +160,7 @@ func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment
 	case saved.State == metal3.StateExternallyProvisioned:
 		return message
 	case saved.Image.URL == "" && saved.CustomDeploy == nil:
-		return message + "; to give it up, undeploy and clean the node in Ironic"
+		return message + "; to give it up, undeploy and clean the node in Ironic, which erases its disks"
 	}
-	return message + "; to have the image written again, use the subresource rebuild; to give it up, remove the image from the spec"
+	return message + "; to have the image written over what is on the disk, use the subresource rebuild; to have it undeployed and its disks cleaned, remove the image from the spec"
 }

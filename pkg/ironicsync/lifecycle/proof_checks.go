@@ -9,7 +9,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// The checks of guards. Their messages say what was found, what is not done to the machine, and what a person can do.
+// The checks of guards. Their messages say what was found, what is not done to the machine, and what a person can do: first what does
+// no harm, and of what erases disks that it does.
+
+// leaveAlone is for hosts in any state: without force, one that is deprovisioning would not be detached.
+const leaveAlone = "To leave it alone, detach the host (" + metal3.DetachedAnnotation + `={"force":true})`
 
 func restoredEtcd(s Situation, step Step) *contradiction {
 	if s.Restored == "" {
@@ -37,7 +41,7 @@ func unreadableStatus(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.StatusUnreadableReason, anything: true, message: fmt.Sprintf(
-		"The annotation %s, with which the host was created, cannot be read, so it is not known what the machine runs: it %v. Correct the annotation; or remove it to have the host registered as a new one, whose machine runs nothing",
+		"The annotation %s, with which the host was created, cannot be read, so it is not known what the machine runs: it %v. Correct the annotation. Without it, the host would be a new one: if its spec has an image, its disks would be erased",
 		metal3.StatusAnnotation, err)}
 }
 
@@ -46,7 +50,7 @@ func lostSinceBackup(s Situation, _ Step) *contradiction {
 	if !isLostSinceBackup(s.Host, s.node) {
 		return nil
 	}
-	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host was restored from a backup in which its deployment was still to be undone. Ironic does not have that deployment any more: it may have been undone since, and the machine given to another user. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host was restored from a backup in which its deployment was still to be undone. Ironic does not have that deployment any more: it may have been undone since, and the machine given to another user. The machine is not undeployed, cleaned, inspected or switched off. " + leaveAlone + "; to have it undeployed and its disks cleaned, confirm its node with the subresource takeover"}
 }
 
 // anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
@@ -123,7 +127,7 @@ func sameMachine(s Situation) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.BMCInUseReason, other: s.SameMachine.Host, message: s.SameMachine.Message +
-		", so somebody may use the machine through another BMC address. The machine is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
+		", so somebody may use the machine through another BMC address. The machine is not undeployed, deployed, cleaned, inspected or switched off. If they are different machines, confirm that with the subresource takeover, once for both. If they are one, detach the host that is wrong, and delete it then, so that what runs is left alone"}
 }
 
 // nodeElsewhere is that another Ironic has a node with the BMC of node, and maybeElsewhere that it had one, and cannot be read.
@@ -153,7 +157,7 @@ func anotherDeployment(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s with instance_uuid %q, but this host's status is about %s: another user of Ironic has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		"Node %s is %s with instance_uuid %q, but this host's status is about %s: another user of Ironic has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. "+leaveAlone+"; if it runs what the spec says, confirm it with the subresource takeover; without an image in the spec, or if the host is deleted, that has it undeployed and its disks cleaned",
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID, describeDeployment(s.Host))}
 }
 
@@ -163,7 +167,7 @@ func namelessDeployment(s Situation, step Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status says. The machine is not undeployed or cleaned. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status says. The machine is not undeployed or cleaned. "+leaveAlone+"; to have it undeployed and its disks cleaned, confirm it with the subresource takeover",
 		s.node.UUID, s.node.ProvisionState)}
 }
 
@@ -173,7 +177,7 @@ func foundDeployment(s Situation, _ Step) *contradiction {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-		"Node %s is %s with instance_uuid %q: another user of Ironic has deployed it, and this server has not written the image in the spec to it. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
+		"Node %s is %s with instance_uuid %q: another user of Ironic has deployed it, and this server has not written the image in the spec to it. The machine is not undeployed, cleaned, inspected or switched off. To leave it alone, remove the image from the spec; if it runs what the spec says, confirm it with the subresource takeover; to have its disks erased and the image written, undeploy the node in Ironic",
 		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID)}
 }
 

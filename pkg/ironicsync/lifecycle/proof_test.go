@@ -226,6 +226,16 @@ func TestHeld(t *testing.T) {
 		if held != nil && s.Node != nil && hasAnnotation(host, metal3.DetachedAnnotation) && !strings.HasSuffix(held.Message, notDetached) {
 			t.Errorf("%s: who waits for its detachment is told %q", name, held.Message)
 		}
+		if held == nil || held.Message == "recorded earlier" {
+			continue
+		}
+		alone, confirmed, deleted := strings.Index(held.Message, "leave it alone"), strings.Index(held.Message, "subresource takeover"), strings.Index(held.Message, "delete it then")
+		switch {
+		case held.Other != "" && (deleted < 0 || !strings.Contains(held.Message[:deleted], "detach")):
+			t.Errorf("%s: who deletes one of two hosts is not told to detach it first: %s", name, held.Message)
+		case held.Reason == metal3.AnotherDeploymentReason && !strings.Contains(held.Message, "is reserved") && (alone < 0 || confirmed < alone || !strings.Contains(held.Message[alone:], "disks")):
+			t.Errorf("%s: what does no harm is not said first, or not that the rest erases disks: %s", name, held.Message)
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func isConcealed(host *metal3.BareMetalHost, node *Node, cluster string) (reason
 }
 
 // NodeOfAnotherHost tells the user of a host that another one has its node.
-const NodeOfAnotherHost = "The node in Ironic belongs to another host. Delete this host, or give it the BMC and the MAC address of a machine of its own"
+const NodeOfAnotherHost = "The node in Ironic belongs to another host. Delete this host, which leaves the machine as it is, and create it with the BMC and the MAC address of a machine of its own"
 
 func nodeOfAnotherHost() *contradiction {
 	return &contradiction{reason: metal3.NodeOfAnotherHostReason, anything: true, foreign: true, message: NodeOfAnotherHost}
