@@ -194,7 +194,7 @@ var conditionWords = map[string][2]string{
 	metal3.ReadyCondition:                    {"It runs an image and has no error", "It is not ready for use"},
 	metal3.ProgressingCondition:              {"Something is being done with it", "Nothing is being done with it"},
 	metal3.HealthyCondition:                  {"The BMC reports that the hardware is well", "!The BMC reports that the hardware is not well"},
-	metal3.IronicReachableCondition:          {"Ironic answers", "!Ironic does not answer, so this is the last known state"},
+	metal3.IronicReachableCondition:          {"Ironic answers", "!Ironic does not show the host, so this is the last known state"},
 	metal3.InventoryReadCondition:            {"The result of the inspection was read", "!The result of the inspection cannot be used"},
 	metal3.ImageBuiltCondition:               {"Its ramdisk image is built", "!It waits for its ramdisk image"},
 	metal3.NetworkInterfacesValidCondition:   {"Ironic has its switch ports", "!Its switch ports cannot be configured"},

@@ -22,11 +22,7 @@ func (e *hostExplanation) blocks() {
 	}
 	ironic := e.host.Status.Ironic
 	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
-		name, help := "Ironic", ""
-		if ironic != nil && ironic.Instance != "" {
-			name, help = "Ironic "+ironic.Instance, " An administrator sees what is wrong with it: kubectl bmh ironics"
-		}
-		e.explain("%s has not answered%s, so all of this is as it was then: %s. It goes on by itself when Ironic is back.%s", name, e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), help)
+		e.unreachable(c)
 	}
 	if ironic != nil && ironic.Maintenance && ironic.Fault == "" {
 		reason := "and gave no reason"
@@ -40,6 +36,27 @@ func (e *hostExplanation) blocks() {
 			"If that takes long, look at the controller's log, and at the image: kubectl get preprovisioningimage %s -n %s -o yaml",
 			e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.host.Name, e.host.Namespace)
 	}
+}
+
+// unreachable says why Ironic tells nothing of the host, and who can mend that: not all of it ends by itself.
+func (e *hostExplanation) unreachable(c *metav1.Condition) {
+	name, inspect := "Ironic", ""
+	secret := "the Secret that has the server's credentials for Ironic (metal3-apiserver-ironic)"
+	if ironic := e.host.Status.Ironic; ironic != nil && ironic.Instance != "" {
+		name, inspect = "Ironic "+ironic.Instance, " An administrator sees what is wrong with it: kubectl bmh ironics"
+		secret = "the Secret of its IronicInstance"
+	}
+	what, help := "has not answered", "It goes on by itself when Ironic is back."+inspect
+	switch c.Reason {
+	case metal3.RefusedReason:
+		what, help = "has refused the server", "That does not end by itself: an administrator corrects the user name or the password in "+secret+", or what that user may do in Ironic."+inspect
+	case metal3.NodeUnreadableReason:
+		what = "answers, but has not shown the node of this host"
+		help = fmt.Sprintf("That does not end by itself: `openstack baremetal node show %s` fails as well, and Ironic's log has the reason. Whoever administers Ironic mends its records of the node.", e.host.Status.Provisioning.ID)
+	case metal3.NoIronicReason:
+		what, help = "has not been asked", "That does not end by itself: an administrator makes its IronicInstance usable again, and sees what is wrong with it: kubectl bmh ironics"
+	}
+	e.explain("%s %s%s, so all of this is as it was then: %s. %s", name, what, e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), help)
 }
 
 // problem says what is wrong with the host, since when, and what would help. The order is that in

@@ -348,6 +348,34 @@ func TestExplain(t *testing.T) {
 				"Ironic room-b has not answered for 2m, so all of this is as it was then: connection refused. It goes on by itself when Ironic is back. An administrator sees what is wrong with it: kubectl bmh ironics",
 			},
 		},
+		"refused by Ironic": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.RefusedReason, "HTTP 401"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic has refused the server for 2m, so all of this is as it was then: HTTP 401. That does not end by itself: an administrator corrects the user name or the password in the Secret that has the server's credentials for Ironic (metal3-apiserver-ironic), or what that user may do in Ironic.",
+			},
+		},
+		"refused by one of several Ironics": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.Instance = "room-b" }), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.RefusedReason, "HTTP 401"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic room-b has refused the server for 2m, so all of this is as it was then: HTTP 401. That does not end by itself: an administrator corrects the user name or the password in the Secret of its IronicInstance, or what that user may do in Ironic. An administrator sees what is wrong with it: kubectl bmh ironics",
+			},
+		},
+		"a node that Ironic fails to show": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.NodeUnreadableReason, "HTTP 500"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic answers, but has not shown the node of this host for 2m, so all of this is as it was then: HTTP 500. That does not end by itself: `openstack baremetal node show the-uuid` fails as well, and Ironic's log has the reason. Whoever administers Ironic mends its records of the node.",
+			},
+		},
+		"an IronicInstance that is not usable": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.Instance = "room-b" }), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.NoIronicReason, "the server cannot use IronicInstance room-b"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic room-b has not been asked for 2m, so all of this is as it was then: the server cannot use IronicInstance room-b. That does not end by itself: an administrator makes its IronicInstance usable again, and sees what is wrong with it: kubectl bmh ironics",
+			},
+		},
 		"registration error of the BMC": {
 			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "IPMI call failed: power status."))},
 			[]string{

@@ -8104,7 +8104,7 @@ func schema_pkg_apis_metal3_v1alpha1_Silence(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Silence is a time in which Ironic does not answer the server.",
+				Description: "Silence is a time in which Ironic does not tell the server of the host's node.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"since": {
@@ -8117,6 +8117,13 @@ func schema_pkg_apis_metal3_v1alpha1_Silence(ref common.ReferenceCallback) commo
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether Ironic answers, but refuses the server.",
 							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"cause": {
+						SchemaProps: spec.SchemaProps{
+							Description: "NodeUnreadable if Ironic answers, and fails to show the host's node; NoIronic if the server cannot use its IronicInstance, so that Ironic is not asked.",
+							Type:        []string{"string"},
 							Format:      "",
 						},
 					},

@@ -145,15 +145,26 @@ func (c conditions) setRecorded() {
 	c.setIf(isOwnParent, metal3.PowerSyncedCondition, conditionValue{conditionFalse, metal3.OwnParentReason}, ownParentMessage)
 
 	switch silence := record.Silence; {
-	case silence != nil && silence.Refused:
-		c.set(metal3.IronicReachableCondition, conditionValue{conditionFalse, metal3.UnreachableReason},
-			"Ironic has refused the server since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
 	case silence != nil:
-		c.set(metal3.IronicReachableCondition, conditionValue{conditionFalse, metal3.UnreachableReason},
-			"Ironic has not answered since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
+		reason := silence.ConditionReason()
+		c.set(metal3.IronicReachableCondition, conditionValue{conditionFalse, reason},
+			silenceLead(reason)+" since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
 	case record.Observed:
 		c.set(metal3.IronicReachableCondition, conditionValue{conditionTrue, metal3.ReachableReason}, "")
 	}
+}
+
+// silenceLead says for what reason nothing of a host is live.
+func silenceLead(reason string) string {
+	switch reason {
+	case metal3.RefusedReason:
+		return "Ironic has refused the server"
+	case metal3.NodeUnreadableReason:
+		return "Ironic answers, but has failed to show the node of this host"
+	case metal3.NoIronicReason:
+		return "Ironic has not been asked"
+	}
+	return "Ironic has not answered"
 }
 
 // setInventoryRead sets the condition InventoryRead, if the inventory of the last inspection, or a part of it, is not used.

@@ -174,9 +174,16 @@ func TestConditionHealthy(t *testing.T) {
 // such node.
 func TestConditionIronicReachable(t *testing.T) {
 	host := newHost()
-	host.Status.Record.Silence = &metal3.Silence{Since: created, Reason: "connection refused"}
-	if got := verdictsOf(withConditions(host, nil, now), metal3.IronicReachableCondition); got != "F/Unreachable" {
-		t.Errorf("without an observation: %s", got)
+	for want, silence := range map[string]metal3.Silence{
+		"Unreachable: Ironic has not answered": {}, "Refused: Ironic has refused the server": {Refused: true}, "NoIronic: Ironic has not been asked": {Cause: metal3.NoIronicReason},
+		"NodeUnreadable: Ironic answers, but has failed to show the node of this host": {Cause: metal3.NodeUnreadableReason},
+	} {
+		silence.Since, silence.Reason = created, "connection refused"
+		host.Status.Record.Silence = &silence
+		want += " since " + created.UTC().Format(time.RFC3339) + ": connection refused"
+		if c := findCondition(&withConditions(host, nil, now).Status, metal3.IronicReachableCondition); c.Status != metav1.ConditionFalse || c.Reason+": "+c.Message != want {
+			t.Errorf("without an observation: %+v, want %s", c, want)
+		}
 	}
 	for name, node := range map[string]*ironic.Node{"a node": {}, "no node": nil} {
 		seen := observe(host, node)

@@ -348,11 +348,11 @@ func (c *driver) reportNoIronic(ctx context.Context, host *metal3.BareMetalHost,
 		}
 		return c.recorder.Report(ctx, host, metal3.NoIronicReason, problem)
 	}
-	if lifecycle.IsDetached(host) || host.Status.Record.Silence != nil && host.Status.Record.Silence.Reason == problem {
+	if said := host.Status.Record.Silence; lifecycle.IsDetached(host) || said != nil && said.Reason == problem && said.Cause == metal3.NoIronicReason {
 		return nil
 	}
 	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {
-		h.Status.Record.Silence = &metal3.Silence{Since: lifecycle.WholeSeconds(c.clock.Now()), Reason: problem}
+		h.Status.Record.Silence = &metal3.Silence{Since: lifecycle.WholeSeconds(c.clock.Now()), Cause: metal3.NoIronicReason, Reason: problem}
 	})
 	return err
 }

@@ -122,7 +122,13 @@ func TestNodeThatIronicCannotShow(t *testing.T) {
 		w.sim.Sim.SetFaults(ironicsim.Faults{Unreadable: []string{id}})
 		w.after(2*time.Minute, "the host says so", func() bool {
 			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.IronicReachableCondition)
-			return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "reading the node of this host fails: HTTP 500")
+			return c != nil && c.Status == metav1.ConditionFalse && c.Reason == metal3.NodeUnreadableReason && strings.HasSuffix(c.Message, ": HTTP 500")
+		})
+		w.sim.SetAway(true)
+		w.after(2*time.Minute, "it says that Ironic is away", func() bool { return condition(w.host(), metal3.IronicReachableCondition) == metal3.UnreachableReason })
+		w.sim.SetAway(false)
+		w.after(2*time.Minute, "it says again that its node is not shown", func() bool {
+			return condition(w.host(), metal3.IronicReachableCondition) == metal3.NodeUnreadableReason
 		})
 		time.Sleep(10 * time.Minute)
 		if host := w.host(); host.Status.Provisioning.ID != id || host.Status.Provisioning.State != metal3.StateAvailable || condition(host, metal3.RegisteredCondition) != metal3.RegisteredReason {

@@ -139,6 +139,7 @@ func (p *poller) poll(ctx context.Context) {
 			log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
 			p.downSince = p.clock.Now()
 			p.down.Store(true)
+			p.unread = nil // these hosts are about to say that Ironic does not answer at all
 		}
 		p.report(ctx, err)
 	}

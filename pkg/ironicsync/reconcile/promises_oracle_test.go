@@ -539,7 +539,7 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 // showsAllWell reports whether a host is shown as one that runs what its spec says.
 func showsAllWell(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.Status.OperationalStatus == metal3.OperationalStatusOK &&
-		host.Status.ErrorMessage == "" && host.Status.Ironic != nil && condition(host, metal3.IronicReachableCondition) != metal3.UnreachableReason
+		host.Status.ErrorMessage == "" && host.Status.Ironic != nil && conditionOf(host, metal3.IronicReachableCondition).Status != "False"
 }
 
 // answering notes that Ironic can be reached again: until then, what an operator has done could not be noticed.

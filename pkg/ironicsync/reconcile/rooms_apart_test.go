@@ -139,7 +139,7 @@ func TestRoomDisappears(t *testing.T) {
 		r.disuse("b")
 		t.Logf("said after %s", r.after(10*time.Second, "said", func() bool {
 			c := conditionOf(r.at(0), metal3.IronicReachableCondition)
-			return c.Status == "False" && strings.Contains(c.Message, "cannot use IronicInstance b")
+			return c.Status == "False" && c.Reason == metal3.NoIronicReason && strings.Contains(c.Message, "cannot use IronicInstance b")
 		}))
 		r.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.Online = false })
 		time.Sleep(5 * time.Second)

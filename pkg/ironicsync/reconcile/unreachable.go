@@ -53,7 +53,7 @@ func (p *poller) reportUnread(ctx context.Context, hosts map[types.NamespacedNam
 			host.since = now
 		}
 		if !host.reported && now.Sub(host.since) > unreachableGrace {
-			due[key] = &metal3.Silence{Since: lifecycle.WholeSeconds(host.since), Reason: "reading the node of this host fails: " + ironic.ReasonOf(cause)}
+			due[key] = &metal3.Silence{Since: lifecycle.WholeSeconds(host.since), Cause: metal3.NodeUnreadableReason, Reason: ironic.ReasonOf(cause)}
 		}
 		all[key] = host
 	}
@@ -66,7 +66,8 @@ func (p *poller) reportUnread(ctx context.Context, hosts map[types.NamespacedNam
 	}
 }
 
-// recordSilence records in hosts that do not say so yet that nothing of them is live; silenceOf returns nil for those of which it is.
+// recordSilence records in hosts that do not say so yet, with the same reason, that nothing of them is live; silenceOf returns nil for those
+// of which it is. An Ironic that refuses the server and hangs by turns refuses it.
 func (p *poller) recordSilence(ctx context.Context, silenceOf func(*metal3.BareMetalHost) *metal3.Silence) (complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -79,7 +80,7 @@ func (p *poller) recordSilence(ctx context.Context, silenceOf func(*metal3.BareM
 	for i := range list.Items {
 		host := &list.Items[i]
 		silence, said := silenceOf(host), host.Status.Record.Silence
-		saysSo := silence == nil || said != nil && (said.Refused || !silence.Refused)
+		saysSo := silence == nil || said != nil && (said.ConditionReason() == silence.ConditionReason() || said.Refused && silence.Cause == "")
 		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
 			!saysSo && !host.Status.Record.IsLater() {
 			silent = append(silent, host)

@@ -183,7 +183,7 @@ func TestUnread(t *testing.T) {
 		for range 3 {
 			p.reportUnread(t.Context(), failed)
 		}
-		says("later", 0, "Ironic has not answered since "+began.UTC().Format(time.RFC3339)+": reading the node of this host fails: HTTP 500")
+		says("later", 0, "Ironic answers, but has failed to show the node of this host since "+began.UTC().Format(time.RFC3339)+": HTTP 500")
 		says("later", 1, "") // which is not Ironic's fault
 		says("later", 2, "")
 		if store.Records != 1 {

@@ -171,7 +171,23 @@ const (
 	ReachableReason = "Reachable"
 	// UnreachableReason means that Ironic does not answer.
 	UnreachableReason = "Unreachable"
+	// RefusedReason means that Ironic answers, but refuses the server, which does not end by itself.
+	RefusedReason = "Refused"
+	// NodeUnreadableReason means that Ironic answers, but fails to show the host's node, which does not end by itself. NoIronicReason is
+	// a reason, too: the server cannot use the IronicInstance of the host.
+	NodeUnreadableReason = "NodeUnreadable"
 )
+
+// ConditionReason returns the reason of IronicReachableCondition for a silence.
+func (s *Silence) ConditionReason() string {
+	switch {
+	case s.Refused:
+		return RefusedReason
+	case s.Cause != "":
+		return s.Cause
+	}
+	return UnreachableReason
+}
 
 // OwnParentReason is a reason of PowerSyncedCondition. It means that Ironic has made the
 // node its own parent, which is a defect of Ironic 29.0.5.

@@ -304,7 +304,7 @@ type NetworkVerdict struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Silence is a time in which Ironic does not answer the server.
+// Silence is a time in which Ironic does not tell the server of the host's node.
 type Silence struct {
 	// When it began.
 	Since metav1.Time `json:"since"`
@@ -312,6 +312,11 @@ type Silence struct {
 	// Whether Ironic answers, but refuses the server.
 	// +optional
 	Refused bool `json:"refused,omitempty"`
+
+	// NodeUnreadable if Ironic answers, and fails to show the host's node; NoIronic if the server cannot use
+	// its IronicInstance, so that Ironic is not asked.
+	// +optional
+	Cause string `json:"cause,omitempty"`
 
 	// Why Ironic cannot be asked.
 	Reason string `json:"reason"`

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // silence is the error of a refresh that tells why the host's Ironic could not be asked, and when it was last observed; zero if it
@@ -38,9 +39,13 @@ func showSilence(host *metal3.BareMetalHost, err error) *metal3.BareMetalHost {
 	if !observed.IsZero() {
 		message += "; the status is as of " + observed.UTC().Format(time.RFC3339)
 	}
+	unreachable := metal3.UnreachableReason
+	if ironic.IsRefused(err) {
+		unreachable = metal3.RefusedReason
+	}
 	shown := host.DeepCopy() // it may share memory with the watch cache
 	meta.SetStatusCondition(&shown.Status.Conditions, metav1.Condition{
-		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: message,
+		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: unreachable, Message: message,
 		LastTransitionTime: metav1.NewTime(cmp.Or(observed, time.Now()).Truncate(time.Second)), ObservedGeneration: shown.Generation,
 	})
 	return shown

@@ -16,6 +16,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
@@ -24,9 +25,13 @@ import (
 type silentError struct {
 	observed time.Time
 	ofIronic bool
+	cause    error
 }
 
 func (e *silentError) Error() string { return "not live" }
+
+// Unwrap returns the cause, such as that Ironic refuses the server.
+func (e *silentError) Unwrap() error { return e.cause }
 
 func (e *silentError) Silence() (string, time.Time, bool) {
 	return "connection refused", e.observed, e.ofIronic
@@ -63,7 +68,7 @@ func TestSilenceIsShown(t *testing.T) {
 			s.Provisioning.ID = "node"
 			s.Conditions = []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason, LastTransitionTime: metav1.NewTime(observed.Add(-time.Hour).Truncate(time.Second))}}
 		})
-		live.err = fmt.Errorf("IronicInstance b: %w", &silentError{observed, true})
+		live.err = fmt.Errorf("IronicInstance b: %w", &silentError{observed, true, nil})
 		w := openWatch(t, r, &metainternalversion.ListOptions{ResourceVersion: "0"})
 
 		shown := get(t, r, "silent")
@@ -85,18 +90,22 @@ func TestSilenceIsShown(t *testing.T) {
 			t.Errorf("a watch shows %+v", got)
 		}
 
-		live.err = &silentError{time.Time{}, true}
+		live.err = &silentError{observed, true, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)}
+		if c := meta.FindStatusCondition(get(t, r, "silent").Status.Conditions, metal3.IronicReachableCondition); c.Reason != metal3.RefusedReason {
+			t.Errorf("refused: %+v", c)
+		}
+		live.err = &silentError{time.Time{}, true, nil}
 		if c := meta.FindStatusCondition(get(t, r, "silent").Status.Conditions, metal3.IronicReachableCondition); c.Message != "Ironic cannot be asked: connection refused" || time.Since(c.LastTransitionTime.Time) > time.Minute {
 			t.Errorf("without an observation: %+v", c)
 		}
-		for name, err := range map[string]error{"nothing": nil, "etcd": &silentError{observed, false}, "another error": errors.New("gone")} {
+		for name, err := range map[string]error{"nothing": nil, "etcd": &silentError{observed, false, nil}, "another error": errors.New("gone")} {
 			live.err = err
 			if got := get(t, r, "silent"); !isSame(got, recorded) {
 				t.Errorf("%s fails: %+v", name, got.Status.Conditions)
 			}
 		}
 		// What says nothing of the host's own.
-		live.err = &silentError{observed, true}
+		live.err = &silentError{observed, true, nil}
 		for name, change := range map[string]func(*metal3.BareMetalHostStatus){
 			"recorded already": func(s *metal3.BareMetalHostStatus) {
 				s.Conditions = []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: "since noon"}}
