@@ -93,9 +93,10 @@ func (s subject) registrationHelp(reason, message string) string {
 	case metal3.AddressNotAllowedReason:
 		return "The administrator of the server decides to which addresses Ironic may connect: docs/configuration.md."
 	case metal3.PortConflictReason:
-		return "Another node in Ironic has this boot MAC address. spec.bootMACAddress cannot be changed: delete the host that has the wrong one, and create it again."
+		return fmt.Sprintf("Another node in Ironic has this boot MAC address: `openstack baremetal port list --address %s` finds it. spec.bootMACAddress cannot be changed. If that of this host is wrong: %s. If that of another host is wrong: %s.",
+			s.host.Spec.BootMAC(), metal3.HowToReplace(s.host.Status.Provisioning.State), metal3.HowToReplaceAny)
 	case metal3.BMCInUseReason:
-		return "Two hosts, or a host and another node in Ironic, have the same BMC. Delete the one that is too many, or correct its address."
+		return "Two hosts, or a host and another node in Ironic, have the same BMC. Correct the address that is wrong, which is possible while a host is registering or detached; or delete what is too many: a host only after you have detached it, or what it runs is erased."
 	case metal3.NoIronicReason:
 		return "The administrator of the server decides which of several Ironics has which hosts: docs/several-ironics.md. kubectl bmh ironics shows them."
 	case metal3.NamespaceNotManagedReason:
@@ -104,7 +105,7 @@ func (s subject) registrationHelp(reason, message string) string {
 		return s.requestHelp(message)
 	case metal3.IronicRefusedReason:
 		if strings.Contains(message, "spec.bootMACAddress") {
-			return "spec.bootMACAddress cannot be changed: delete the host, and create it again with the right one."
+			return "spec.bootMACAddress cannot be changed. To have the right one: " + metal3.HowToReplace(s.host.Status.Provisioning.State) + "."
 		}
 		return cmp.Or(s.helpAgainst(message), "Ironic does not accept what the spec makes of the node: correct what the message names.")
 	}

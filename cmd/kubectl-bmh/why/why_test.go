@@ -641,6 +641,25 @@ func TestRefusalHelp(t *testing.T) {
 	}
 }
 
+// TestNobodyIsToldToEraseDisks: who has to replace a host is told to delete only what runs nothing as it is.
+func TestNobodyIsToldToEraseDisks(t *testing.T) {
+	for _, c := range []struct{ reason, message string }{
+		{metal3.PortConflictReason, "taken"}, {metal3.BMCInUseReason, "the same BMC"}, {metal3.IronicRefusedReason, "Ironic rejects spec.bootMACAddress x"},
+	} {
+		for _, state := range []metal3.ProvisioningState{metal3.StateProvisioned, metal3.StateExternallyProvisioned} {
+			h := host(state, condition(metal3.RegisteredCondition, metav1.ConditionFalse, c.reason, c.message))
+			got := strings.Join(Explain(Facts{Host: h}, now), "\n")
+			if !strings.Contains(got, "detach") || !strings.Contains(got, "erase") || strings.Contains(got, "delete the host, and create") {
+				t.Errorf("%s, %s: %s", state, c.reason, got)
+			}
+		}
+	}
+	h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.IronicRefusedReason, "Ironic rejects spec.bootMACAddress x"))
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "delete the host, and create it again") {
+		t.Errorf("it runs nothing: %s", got)
+	}
+}
+
 // TestInventoryPartIsTold: a part of an inventory that cannot be read is told, and nothing is wrong with the host for that.
 func TestInventoryPartIsTold(t *testing.T) {
 	h := host(metal3.StateAvailable, condition(metal3.InventoryReadCondition, metav1.ConditionTrue, metal3.InventoryIncompleteReason, "Of the inventory, cpu.count is \"x\""))

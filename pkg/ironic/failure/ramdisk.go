@@ -34,7 +34,7 @@ var ramdiskRules = []rule{
 		"Check spec.bootMACAddress; or inspect the host, which finds its ports."},
 		[]string{"does not have any port associated with it"}},
 	{Meaning{"PortTaken", "Another node in Ironic has this MAC address.",
-		"Delete the host or the node that has it wrongly: `openstack baremetal port list --address` finds the node."},
+		"`openstack baremetal port list --address` with the MAC address finds the node. Delete its port if that is wrong. If a host is, detach it before you delete it, or what it runs is erased."},
 		[]string{"a port with mac address * already exists"}},
 	{Meaning{"AgentBusy", "The ramdisk is still executing another command.", ""},
 		[]string{"agent is busy", "agent is presently executing a command"}},

@@ -120,7 +120,7 @@ func describeSameBMC(host, rival *metal3.BareMetalHost, known NodesWithBMC) (mes
 	if key.IsZero() {
 		return "", false
 	}
-	const advice = ": correct spec.bmc.address, or delete one of them"
+	const advice = ": correct spec.bmc.address, or delete one of them; detach a host before that, or what it runs is erased"
 	switch {
 	case rival == nil:
 	case rival.Namespace == host.Namespace:
@@ -194,7 +194,7 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 		case marks == "":
 		case !other.IsSame():
 			if found.Resembles == "" && !BMCKey(host).Matches(BMCKey(other.BareMetalHost)) { // see describeSameBMC
-				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. That does not prove that it is the same machine, and nothing waits for this. If it is, delete one of the hosts", subject, marks)
+				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. That does not prove that it is the same machine, and nothing waits for this. If it is, detach one of the hosts, and delete it then", subject, marks)
 			}
 		case found.Host != "", runs && !otherRuns:
 		case runs == otherRuns && !(runs && isNear) && hasBetterClaim(host, other.BareMetalHost):

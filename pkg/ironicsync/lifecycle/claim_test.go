@@ -80,7 +80,7 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if message := ClaimOf(test.a, Rivals{SameBMC: []*metal3.BareMetalHost{test.b}}).SameBMC; (message != "") != test.aIsRefused {
+			if message := ClaimOf(test.a, Rivals{SameBMC: []*metal3.BareMetalHost{test.b}}).SameBMC; (message != "") != test.aIsRefused || message != "" && !strings.Contains(message, "detach a host before that") {
 				t.Errorf("the older one: %q", message)
 			}
 			if message := ClaimOf(test.b, Rivals{SameBMC: []*metal3.BareMetalHost{test.a}}).SameBMC; (message != "") != test.bIsRefused {
@@ -150,6 +150,9 @@ func TestWhoHasTheMachine(t *testing.T) {
 				found := ClaimOf(host, Rivals{Alike: []Alike{{other, LikenessOf(host, other, both)}}}).SameMachine
 				if (found.Message != "") != isHeld || (found.Host == other.UID) != isHeld || (found.Resembles != "") != test.resemble {
 					t.Errorf("%s: %+v", host.Name, found)
+				}
+				if found.Resembles != "" && !strings.Contains(found.Resembles, "detach one of the hosts, and delete it then") {
+					t.Errorf("who deletes the host has its disks erased: %s", found.Resembles)
 				}
 				if other.Namespace != host.Namespace && strings.Contains(found.Message+found.Resembles, strconv.Quote(other.Name)) {
 					t.Errorf("a host of another namespace is named: %+v", found)

@@ -21,7 +21,7 @@ import (
 type portConflict struct{ mac, host, other string }
 
 func (e *portConflict) Error() string {
-	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
+	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the other one's port in Ironic if that is wrong, or replace the host whose spec.bootMACAddress is wrong: %s", e.mac, e.host, e.other, metal3.HowToReplaceAny)
 }
 
 // wantedPort is a port that a node needs.

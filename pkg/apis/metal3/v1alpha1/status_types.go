@@ -431,6 +431,21 @@ const (
 	OperationService IronicOperation = "service"
 )
 
+// HowToReplace says how a host in a state is replaced by one of another spec, where that cannot be changed. A host that runs something is
+// detached first: to delete it as it is would undeploy and clean the machine, or switch it off.
+func HowToReplace(state ProvisioningState) string {
+	if state.RunsSomething() {
+		return replaceRunning
+	}
+	return "delete the host, and create it again"
+}
+
+// HowToReplaceAny is HowToReplace for a host of which it is not known what it runs.
+const HowToReplaceAny = "if it runs something, " + replaceRunning + "; otherwise, delete it, and create it again"
+
+const replaceRunning = "detach it (annotation " + DetachedAnnotation + "), wait until status.operationalStatus is detached, delete it only then, " +
+	"and create it and its Secret again, with externallyProvisioned: true. To delete it without that undeploys the machine and erases its disks"
+
 // MayBeExternallyProvisioned reports whether the host is externally provisioned, or runs what nobody has named, as one does of which
 // spec.externallyProvisioned was removed.
 func MayBeExternallyProvisioned(status *BareMetalHostStatus) bool {

@@ -60,7 +60,7 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	}
 	if before := old.Spec.BootMAC(); before != "" && before != host.Spec.BootMAC() {
 		all = append(all, field.Forbidden(spec.Child("bootMACAddress"),
-			"cannot be changed or removed once it is set: keep "+before+", or delete the host and create it again"))
+			"cannot be changed or removed once it is set: keep "+before+", or replace the host: "+v1alpha1.HowToReplace(state)))
 	}
 	if host.Spec.ExternallyProvisioned && !old.Spec.ExternallyProvisioned &&
 		state != v1alpha1.StateAvailable && state != v1alpha1.StateReady && !v1alpha1.MayBeExternallyProvisioned(&old.Status) {

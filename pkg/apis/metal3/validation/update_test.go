@@ -66,8 +66,12 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		// 15. bootMACAddress.
 		"MAC in upper case": {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:AB:4F:D8:9E:FA" }}},
 		"another MAC":       {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }}, want: []string{mac + ": cannot be changed or removed once it is set: keep 00:ab:4f:d8:9e:fa"}},
-		"MAC removed":       {new: []mutation{noMAC}, want: []string{mac + ": cannot be changed or removed"}},
-		"first MAC":         {old: []mutation{noMAC}},
+		"another MAC of a provisioned host": {both: []mutation{provisioned}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }},
+			want: []string{mac + ": cannot be changed or removed once it is set: keep 00:ab:4f:d8:9e:fa, or replace the host: detach it (annotation baremetalhost.metal3.io/detached)"}},
+		"another MAC of an available host": {both: []mutation{available}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }},
+			want: []string{mac + ": cannot be changed or removed once it is set: keep 00:ab:4f:d8:9e:fa, or replace the host: delete the host, and create it again"}},
+		"MAC removed": {new: []mutation{noMAC}, want: []string{mac + ": cannot be changed or removed"}},
+		"first MAC":   {old: []mutation{noMAC}},
 
 		// 16. externallyProvisioned.
 		"adopted while available":            {both: []mutation{available}, new: []mutation{adopted}},
