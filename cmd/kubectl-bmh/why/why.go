@@ -113,6 +113,7 @@ func (e *hostExplanation) state() {
 	since := e.lasting(hosts.Since(host))
 	if host.DeletionTimestamp != nil {
 		e.say("%s is being deleted%s. %s", host.Name, since, e.deletion())
+		e.asked()
 		return
 	}
 	if hosts.IsDetached(host) {
@@ -135,10 +136,16 @@ func (e *hostExplanation) state() {
 		doing = " Ironic is at it: " + progressText(progress) + "."
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
+	e.asked()
+}
+
+// asked says what Ironic may still carry out, and what waits for that.
+func (e *hostExplanation) asked() {
+	host := e.host
 	if asked := host.Status.Record.Asked; asked != nil && (asked.ProvisionState == e.ironicState() || asked.Times > 1) {
 		e.say("Ironic was asked to make the node %s %s, and has not been seen to do it. It still may, so nothing that this would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
-	if asked := host.Status.Record.AskedPower; asked != nil && host.Spec.Online && !host.Status.PoweredOn {
+	if asked := host.Status.Record.AskedPower; asked != nil && host.Spec.Online && !host.Status.PoweredOn && host.DeletionTimestamp == nil {
 		e.say("Ironic was asked for %q %s, and has not been seen to do it. It still may, so the machine is not switched on for another %s.", asked.Target, e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
 }
@@ -211,14 +218,27 @@ func (e *hostExplanation) deletion() string {
 		}
 	}
 	ironic := e.host.Status.Ironic
+	detached, isDetached := e.host.Annotations[metal3.DetachedAnnotation]
+	args, _ := metal3.ParseDetachedAnnotation(detached)
 	switch {
 	case len(others) > 0 && !slices.Contains(e.host.Finalizers, metal3.BareMetalHostFinalizer):
 		e.isExplained = true
 		return "It is gone from Ironic, and waits until whoever has set " + strings.Join(others, ", ") + " in metadata.finalizers removes it."
+	case isDetached && args.DeleteAction == metal3.DetachedDeleteActionDelay:
+		e.isExplained = true
+		return fmt.Sprintf("That waits, because its annotation %s says so (deleteAction: delay). To let it go and leave the machine as it is: kubectl annotate bmh %s -n %s %s= --overwrite. "+
+			"If the annotation is removed instead, what this server has provisioned is undeployed, and its disks are cleaned.", metal3.DetachedAnnotation, e.host.Name, e.host.Namespace, metal3.DetachedAnnotation)
+	case ironic == nil && !isDetached && mayHaveToBeCleaned(e.host.Status.Provisioning.State):
+		return "Ironic has no node of it, which is created again first if the machine has to be undeployed and its disks cleaned."
 	case ironic == nil:
 		return "It is about to go: Ironic has no node of it."
 	}
 	return fmt.Sprintf("Ironic has its node in the state %q.", ironic.ProvisionState)
+}
+
+// mayHaveToBeCleaned reports whether a host in a state may run what this server has provisioned.
+func mayHaveToBeCleaned(state metal3.ProvisioningState) bool {
+	return state == metal3.StateProvisioning || state == metal3.StateProvisioned || state == metal3.StateDeprovisioning
 }
 
 // powerMismatch says that the power is not as the spec asks for.
@@ -259,24 +279,23 @@ const longWait = 15 * time.Minute
 // waiting says what would bring the host further, if nothing is wrong with it.
 func (e *hostExplanation) waiting() {
 	host := e.host
-	if e.isExplained || host.DeletionTimestamp != nil {
+	switch {
+	case e.isExplained:
+		return
+	case host.DeletionTimestamp != nil: // it wants nothing but to go
+		e.waitingForNode()
 		return
 	}
-	state := host.Status.Provisioning.State
-	since := hosts.Since(host)
-	switch {
+	switch state := host.Status.Provisioning.State; {
 	case host.Status.OperationalStatus == metal3.OperationalStatusDelayed:
-		e.say("It waits for its turn: as many hosts as the server is allowed to work on (--provisioning-limit) are being worked on. It goes on by itself.")
+		e.say("It waits for its turn: the server works on as many hosts as it may at a time (--provisioning-limit), or requests as many deployments as it may. If that lasts, look at those hosts, and at the server of their images. It goes on by itself.")
 	case state == metal3.StateUnmanaged:
 		e.say("Set spec.bmc.address and spec.bmc.credentialsName to have it managed.")
 	case state == metal3.StateAvailable && wantsImage(host) && !host.Spec.Online:
 		e.say("An image is asked for, but spec.online is false: to switch it on: %s", e.command("power on"))
 	case state == metal3.StateAvailable && !wantsImage(host) && host.Status.OperationalStatus != metal3.OperationalStatusError:
 		e.say("It waits for an image: nothing happens until spec.image is set.")
-	case isRamdiskWait(e.ironicState()) && hosts.ProgressOf(host).Step == "" && !since.IsZero() && e.now.Sub(since) > longWait:
-		e.say("The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour.")
-	case host.Status.Ironic != nil && host.Status.Ironic.Reservation != "":
-		e.say("The conductor %s of Ironic is working on the node at the moment.", host.Status.Ironic.Reservation)
+	case e.waitingForNode():
 	case hosts.IsBusy(host):
 		goesOn := "Nothing is wrong: it goes on by itself."
 		if e.hasProblem {
@@ -284,6 +303,20 @@ func (e *hostExplanation) waiting() {
 		}
 		e.say("%s To see how far it is: %s --for %s", goesOn, e.command("wait"), next(state))
 	}
+}
+
+// waitingForNode says what keeps Ironic from going on with the node, and reports whether something may.
+func (e *hostExplanation) waitingForNode() bool {
+	host, since := e.host, hosts.Since(e.host)
+	switch {
+	case isRamdiskWait(e.ironicState()) && hosts.ProgressOf(host).Step == "" && !since.IsZero() && e.now.Sub(since) > longWait:
+		e.say("The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour.")
+	case host.Status.Ironic != nil && host.Status.Ironic.Reservation != "":
+		e.say("The conductor %s of Ironic is working on the node at the moment. If it has died, whoever administers Ironic starts one with its name.", host.Status.Ironic.Reservation)
+	default:
+		return false
+	}
+	return true
 }
 
 func wantsImage(host *metal3.BareMetalHost) bool {

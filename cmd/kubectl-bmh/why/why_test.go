@@ -247,7 +247,7 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateProvisioning, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })},
 			[]string{
 				"worker-0 is being provisioned for 5m: its disks are cleaned and an image is written to them.",
-				"It waits for its turn: as many hosts as the server is allowed to work on (--provisioning-limit) are being worked on. It goes on by itself.",
+				"It waits for its turn: the server works on as many hosts as it may at a time (--provisioning-limit), or requests as many deployments as it may. If that lasts, look at those hosts, and at the server of their images. It goes on by itself.",
 			},
 		},
 		"provisioned, with a consumer": {
@@ -279,6 +279,33 @@ func TestExplain(t *testing.T) {
 		"deleted": {
 			Facts{Host: host(metal3.StateDeleting, ironic("cleaning"), deleted)},
 			[]string{`worker-0 is being deleted for 3m. Ironic has its node in the state "cleaning".`},
+		},
+		"deleted, its detachment delays that": {
+			Facts{Host: host(metal3.StateProvisioned, deleted, func(h *metal3.BareMetalHost) {
+				h.Annotations = map[string]string{metal3.DetachedAnnotation: `{"deleteAction":"delay"}`}
+			})},
+			[]string{"worker-0 is being deleted for 3m. That waits, because its annotation baremetalhost.metal3.io/detached says so (deleteAction: delay). " +
+				"To let it go and leave the machine as it is: kubectl annotate bmh worker-0 -n metal3 baremetalhost.metal3.io/detached= --overwrite. " +
+				"If the annotation is removed instead, what this server has provisioned is undeployed, and its disks are cleaned."},
+		},
+		"deleted, without a node": {
+			Facts{Host: host(metal3.StateDeleting, deleted)}, []string{"worker-0 is being deleted for 3m. It is about to go: Ironic has no node of it."},
+		},
+		"deleted, its node is lost": {
+			Facts{Host: host(metal3.StateDeprovisioning, deleted)},
+			[]string{"worker-0 is being deleted for 3m. Ironic has no node of it, which is created again first if the machine has to be undeployed and its disks cleaned."},
+		},
+		"deleted, a conductor has its node": {
+			Facts{Host: host(metal3.StateDeprovisioning, deleted, ironic("deleting", func(s *metal3.IronicStatus) { s.Reservation = "c-1" }))},
+			[]string{`worker-0 is being deleted for 3m. Ironic has its node in the state "deleting".`, "The conductor c-1 of Ironic is working on the node at the moment. If it has died, whoever administers Ironic starts one with its name."},
+		},
+		"deleted, the ramdisk is silent": {
+			Facts{Host: host(metal3.StateDeprovisioning, ironic("clean wait"), func(h *metal3.BareMetalHost) {
+				at := minutesAgo(20)
+				h.DeletionTimestamp, h.Finalizers, h.Status.Record.State.Since = &at, []string{metal3.BareMetalHostFinalizer}, at
+			})},
+			[]string{`worker-0 is being deleted for 20m. Ironic has its node in the state "clean wait".`,
+				"The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour."},
 		},
 		"deleted, another controller's finalizer": {
 			Facts{Host: host(metal3.StateDeleting, deleted, func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} })},
@@ -585,6 +612,11 @@ func TestAskedWithoutAnswer(t *testing.T) {
 	h.Status.Record.Asked = &metal3.AskedChange{Target: "deleted", ProvisionState: "active", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "asked to make the node run nothing any more 40s ago") || !strings.Contains(got, "is begun for another 3m20s.") {
 		t.Error(got)
+	}
+	gone := h.DeepCopy()
+	gone.DeletionTimestamp = &metav1.Time{Time: now}
+	if got := strings.Join(Explain(Facts{Host: gone}, now), "\n"); !strings.Contains(got, "asked to make the node run nothing any more") {
+		t.Errorf("deleted: %s", got)
 	}
 	h.Status.Ironic.ProvisionState = "deleting"
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "asked to make") {
