@@ -92,6 +92,8 @@ func (s subject) registrationHelp(reason, message string) string {
 		return "Correct spec.bmc.address."
 	case metal3.AddressNotAllowedReason:
 		return "The administrator of the server decides to which addresses Ironic may connect: docs/configuration.md."
+	case metal3.ImageNotBuiltReason:
+		return fmt.Sprintf("See what the controller that builds ramdisk images says of it: kubectl get preprovisioningimage %s -n %s -o yaml", s.host.Name, s.host.Namespace)
 	case metal3.PortConflictReason:
 		return fmt.Sprintf("Another node in Ironic has this boot MAC address: `openstack baremetal port list --address %s` finds it. spec.bootMACAddress cannot be changed. If that of this host is wrong: %s. If that of another host is wrong: %s.",
 			s.host.Spec.BootMAC(), metal3.HowToReplace(s.host.Status.Provisioning.State), metal3.HowToReplaceAny)

@@ -29,7 +29,11 @@ func (e *hostExplanation) blocks() {
 		if ironic.MaintenanceReason != "" {
 			reason = "because: " + e.quote(ironic.MaintenanceReason)
 		}
-		e.explain("Somebody has set the node to maintenance in Ironic, %s. The server respects that and does nothing until maintenance is ended.", reason)
+		help := ""
+		if e.host.DeletionTimestamp == nil { // it is refused for others
+			help = " To end it: " + e.command("maintenance off")
+		}
+		e.explain("Somebody has set the node to maintenance in Ironic, %s. The server respects that and does nothing until maintenance is ended.%s", reason, help)
 	}
 	if c := e.condition(metal3.ImageBuiltCondition, metav1.ConditionFalse); c != nil {
 		e.explain("It has waited for its ramdisk image%s: %s. It goes on by itself when the controller that builds such images (docs/kinds.md#preprovisioningimage) has built it. "+

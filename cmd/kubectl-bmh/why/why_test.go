@@ -328,7 +328,7 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.Maintenance, s.MaintenanceReason = true, "a fan is broken" }))},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
-				"Somebody has set the node to maintenance in Ironic, because: a fan is broken. The server respects that and does nothing until maintenance is ended.",
+				"Somebody has set the node to maintenance in Ironic, because: a fan is broken. The server respects that and does nothing until maintenance is ended. To end it: kubectl bmh maintenance off worker-0 -n metal3",
 			},
 		},
 		"on its way to another Ironic": {
@@ -428,7 +428,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
 				"It has had a registration error for 2m: The BMC refuses the credentials. Redfish exception occurred. Error: HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401. unknown error.",
-				"Correct the user name or the password in the Secret metal3/bmc-secret. The host goes on at once after that.",
+				"Correct the user name or the password in the Secret metal3/bmc-secret. The host goes on at once after that, or, if Ironic has put its node into maintenance meanwhile, within minutes.",
 				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
@@ -689,6 +689,14 @@ func TestNobodyIsToldToEraseDisks(t *testing.T) {
 	h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.IronicRefusedReason, "Ironic rejects spec.bootMACAddress x"))
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "delete the host, and create it again") {
 		t.Errorf("it runs nothing: %s", got)
+	}
+}
+
+// TestUnbuiltImageIsExplained: the object that says more is named.
+func TestUnbuiltImageIsExplained(t *testing.T) {
+	h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.ImageNotBuiltReason, "no disk"))
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "kubectl get preprovisioningimage worker-0 -n metal3 -o yaml") {
+		t.Error(got)
 	}
 }
 

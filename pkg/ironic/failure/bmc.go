@@ -67,7 +67,7 @@ const unreachableHelp = "Check that {address} is right, that the BMC is plugged 
 // The meanings that several kinds of texts have.
 var (
 	bmcCredentials = Meaning{"BMCCredentials", "The BMC refuses the credentials.",
-		"Correct the user name or the password in {secret}. The host goes on at once after that."}
+		"Correct the user name or the password in {secret}. The host goes on at once after that, or, if Ironic has put its node into maintenance meanwhile, within minutes."}
 	bmcPasswordExpired = Meaning{"BMCPasswordExpired", "The BMC wants the password of its user changed before anything else.",
 		"Change the password of that user at the BMC at {address}, and then in {secret}."}
 	bmcNotPermitted = Meaning{"BMCNotPermitted", "The BMC does not permit its user to do that.",
