@@ -253,15 +253,23 @@ var alertTests = []struct {
 	{"Metal3NodesUnreadable", []string{`metal3_ironic_unreadable_nodes{namespace="m"} 0x5 1x100`}, []string{"5m", "14m"}, "16m"},
 	{"Metal3ClocksDiffer", []string{`metal3_ironic_feed_misses_total{namespace="m"} 0x10 1x100`}, []string{"10m", "80m"}, "12m"},
 	{"Metal3HostsInError", []string{inError("power management error", "0x5 1 0 1x60")}, []string{"5m", "20m", "35m"}, "40m"},
-	{"Metal3ManyRegistrationErrors", []string{inError("registration error", "1x5 8x30"), hosts("available", "OK", "30x60")}, []string{"5m", "12m"}, "20m"},
-	{"Metal3ManyRegistrationErrors", []string{inError("registration error", "8x60"), hosts("available", "OK", "100x60")}, []string{"40m"}, ""},
+	{"Metal3BMCsUnreachable", []string{unreachable("", "1x5 8x30 0x30"), hosts("available", "OK", "30x60")}, []string{"5m", "12m", "40m"}, "20m"},
+	{"Metal3BMCsUnreachable", []string{unreachable("", "8x60"), hosts("available", "OK", "100x60")}, []string{"40m"}, ""},
+	{"Metal3BMCsUnreachable", []string{unreachable("", "4x60"), hosts("available", "OK", "4x60")}, []string{"40m"}, ""},
+	{"Metal3BMCsUnreachable", []string{unreachable("", "0x60"), inError("registration error", "80x60"), hosts("available", "error", "80x60")}, []string{"40m"}, ""}, // held, for example
+	{"Metal3BMCsUnreachable", []string{unreachable("", "0x60"), hosts("available", "OK", "100x60"), // all of one of two Ironics
+		unreachable("room-b", "0x5 10x60"), hostsOf("room-b", "provisioned", "error", "10x60")}, []string{"5m", "14m"}, "20m"},
+	{"Metal3BMCsUnreachable", []string{unreachable("room-a", "0x5 3x60"), unreachable("room-b", "0x5 3x60"), unreachable("room-c", "0x60"), // a few in each of many
+		hostsOf("room-a", "provisioned", "OK", "4x60"), hostsOf("room-b", "provisioned", "OK", "4x60"), hostsOf("room-c", "provisioned", "OK", "4x60")}, []string{"5m", "14m"}, "20m"},
+	{"Metal3BMCsUnreachable", []string{unreachable("", "0x5 8x20 _x40"), hosts("available", "OK", "30x25 _x40"), // another replica leads
+		`metal3_hosts_bmc_unreachable{namespace="m",pod="b"} _x25 8x40`, `metal3_hosts{namespace="m",pod="b",state="available",operational_status="OK"} _x25 30x40`}, []string{"5m"}, "50m"},
 	{"Metal3ProvisioningFails", []string{`metal3_host_error_total{namespace="m",error_type="ProvisioningError"} 0x5 1x5 5x100`}, []string{"8m", "90m"}, "15m"},
 	{"Metal3HostStuck", []string{longest("inspecting", "0+60x300"), longest("provisioned", "0+60x300")}, []string{"170m", "185m"}, "195m"},
 	{"Metal3HostsHeld", []string{`metal3_host_held_total{namespace="m",reason="AnotherBMC"} 0x5 1x60`}, []string{"5m", "40m"}, "8m"},
 	{"Metal3HostsDelayed", []string{hosts("provisioning", "delayed", "0x5 2x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "1x5 0x100"), hosts("provisioned", "OK", "5x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100")}, []string{"90m"}, ""},
-	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100"), `metal3_hosts{namespace="m",ironic="room-b",state="available",operational_status="OK"} 1x100`,
+	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100"), hostsOf("room-b", "available", "OK", "1x100"),
 		hosts("provisioned", "OK", "5x100")}, []string{"90m"}, ""},
 	{"Metal3QueueSlow", []string{`metal3_host_queue_oldest_seconds{namespace="m"} 1x5 0+60x60`}, []string{"5m", "20m"}, "22m"},
 	{"Metal3StepStuck", []string{`workqueue_longest_running_processor_seconds{job="metal3-apiserver",namespace="m",name="baremetalhosts"} 0+60x60`}, []string{"5m", "10m"}, "11m"},
@@ -299,6 +307,14 @@ func inError(errorType, values string) string {
 
 func hosts(state, operationalStatus, values string) string {
 	return fmt.Sprintf(`metal3_hosts{namespace="m",state=%q,operational_status=%q} %s`, state, operationalStatus, values)
+}
+
+func hostsOf(ironic, state, operationalStatus, values string) string {
+	return fmt.Sprintf(`metal3_hosts{namespace="m",ironic=%q,state=%q,operational_status=%q} %s`, ironic, state, operationalStatus, values)
+}
+
+func unreachable(ironic, values string) string {
+	return fmt.Sprintf(`metal3_hosts_bmc_unreachable{namespace="m",ironic=%q} %s`, ironic, values)
 }
 
 func longest(state, values string) string {

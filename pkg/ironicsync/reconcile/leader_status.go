@@ -126,6 +126,9 @@ var (
 	hostsInErrorDesc = metrics.NewDesc("metal3_hosts_in_error",
 		"Hosts with an error, by its type. Only on the leader.",
 		[]string{"error_type"}, nil, metrics.ALPHA, "")
+	unreachableDesc = metrics.NewDesc("metal3_hosts_bmc_unreachable",
+		"Hosts whose BMC does not answer Ironic, refuses its user or has no TLS in common with it, by IronicInstance. Only on the leader.",
+		[]string{"ironic"}, nil, metrics.ALPHA, "")
 	longestInStateDesc = metrics.NewDesc("metal3_hosts_longest_in_state_seconds",
 		"How long the host has been in the provisioning state that has been there longest. Only on the leader.",
 		[]string{"state"}, nil, metrics.ALPHA, "")
@@ -142,7 +145,7 @@ var (
 
 // DescribeWithStability describes the metrics about all hosts.
 func (s *LeaderStatus) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
+	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, unreachableDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
 		ch <- desc
 	}
 }
@@ -169,6 +172,9 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 	for errorType, n := range f.inError {
 		gauge(hostsInErrorDesc, float64(n), errorType)
 	}
+	for ironic, n := range f.unreachable {
+		gauge(unreachableDesc, float64(n), ironic)
+	}
 	for state, longest := range f.longest {
 		gauge(longestInStateDesc, longest, state)
 	}
@@ -188,18 +194,21 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 type fleet struct {
 	hosts   map[fleetKey]int
 	inError map[string]int
-	longest map[string]float64
+	// unreachable are those whose BMCs Ironic does not get through to, by Ironic.
+	unreachable map[string]int
+	longest     map[string]float64
 }
 
 type fleetKey struct{ ironic, state, operationalStatus string }
 
 // countHosts counts hosts, of which each may have its node in an Ironic that is none of the given ones.
 func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) fleet {
-	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, longest: map[string]float64{}}
+	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, unreachable: map[string]int{}, longest: map[string]float64{}}
 	for _, ironic := range ironics {
 		for _, state := range provisioningStates {
 			f.hosts[fleetKey{ironic, string(state), string(metal3.OperationalStatusOK)}] = 0
 		}
+		f.unreachable[ironic] = 0
 	}
 	for _, errorType := range errorTypes {
 		f.inError[string(errorType)] = 0
@@ -211,6 +220,9 @@ func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) 
 		f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
 		if status.ErrorType != "" {
 			f.inError[labelValue(status.ErrorType, errorTypes)]++
+		}
+		if isBMCUnreachable(host) {
+			f.unreachable[status.Record.Ironic]++
 		}
 	}
 	return f

@@ -9,6 +9,8 @@ import (
 	"k8s.io/component-base/metrics"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // measure counts what a change of a host means for the metrics. What a new leader finds is no
@@ -49,6 +51,23 @@ func enteredState(host *metal3.BareMetalHost) time.Time {
 		entered = state.Since.Time
 	}
 	return entered
+}
+
+// isBMCUnreachable reports whether Ironic does not get through to a host's BMC: it is silent, refuses the user, or has no TLS in common
+// with Ironic. The type of the host's error does not tell: it is that of what Ironic was about to do, and that of a hold is the same as
+// of a registration. What fails behind a hold counts, too.
+func isBMCUnreachable(host *metal3.BareMetalHost) bool {
+	status := &host.Status
+	if status.Record.Hold != nil {
+		status = lifecycle.BehindHold(host)
+	}
+	for _, cause := range []metal3.ErrorCause{metal3.BMCSilent, metal3.BMCSilentOrRefuses, metal3.BMCRefuses, metal3.BMCNoAccess} {
+		if hasCause(status, cause) {
+			return true
+		}
+	}
+	// Ironic sets this fault, and tries the BMC again every five minutes. Its words for it are those of the driver.
+	return status.Ironic != nil && status.Ironic.Fault == ironic.FaultPowerFailure
 }
 
 // seconds is a duration for a metric. Times in a status may be those of other replicas, whose

@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -105,6 +106,55 @@ func TestCountHosts(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]float64{"available": 1800, "none": 3600, "other": 3600}, got.longest); diff != "" {
 		t.Errorf("longest in state, in seconds (-want +got):\n%s", diff)
+	}
+}
+
+// TestUnreachableBMCs: that the network of the BMCs fails is told by what Ironic says of each of them, whatever Ironic or the server was
+// about to do; and not by the type of an error, which a hold of the whole fleet and a missing Secret have, too.
+func TestUnreachableBMCs(t *testing.T) {
+	const silent = "During sync_power_state, max retries exceeded. Error: Redfish connection failed for node 7: Unable to connect"
+	node := func(change func(*metal3.IronicStatus)) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Ironic = &metal3.IronicStatus{ProvisionState: string(ironic.Active), PowerState: string(ironic.PowerOn)}
+			change(h.Status.Ironic)
+		}
+	}
+	powerFailure := node(func(s *metal3.IronicStatus) {
+		s.Maintenance, s.Fault, s.MaintenanceReason = true, ironic.FaultPowerFailure, "iLO get_power_status failed"
+	})
+	held := func(reason string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			withError(metal3.RegistrationError, "held", 0)(h)
+			h.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: "held"}
+		}
+	}
+	for name, tt := range map[string]struct {
+		host []func(*metal3.BareMetalHost)
+		want bool
+	}{
+		"none":                                {nil, false},
+		"silent while it is registered":       {[]func(*metal3.BareMetalHost){withError(metal3.RegistrationError, silent, 1)}, true},
+		"silent while it runs":                {[]func(*metal3.BareMetalHost){came(metal3.StateProvisioned, 60), withError(metal3.PowerManagementError, silent, 1)}, true},
+		"refuses":                             {[]func(*metal3.BareMetalHost){withError(metal3.PowerManagementError, "Redfish authentication failed: HTTP GET https://192.0.2.1 returned code 401", 1)}, true},
+		"silent or refuses":                   {[]func(*metal3.BareMetalHost){withError(metal3.RegistrationError, "Failed to get power state for node 7. Error: IPMI call failed: power status.", 1)}, true},
+		"power failure in words of a driver":  {[]func(*metal3.BareMetalHost){powerFailure, withError(metal3.PowerManagementError, "iLO get_power_status failed", 1)}, true},
+		"maintenance that somebody asked for": {[]func(*metal3.BareMetalHost){node(func(s *metal3.IronicStatus) { s.Maintenance, s.MaintenanceReason = true, "a new fan" })}, false},
+		"held":                                {[]func(*metal3.BareMetalHost){held(metal3.RestoredReason)}, false},
+		"held and silent":                     {[]func(*metal3.BareMetalHost){powerFailure, held(metal3.OperatorRunningReason)}, true},
+		"no Secret":                           {[]func(*metal3.BareMetalHost){withError(metal3.RegistrationError, "Secret \"bmc\" does not exist", 1)}, false},
+		"no right to Secrets": {[]func(*metal3.BareMetalHost){withError(metal3.RegistrationError,
+			"metal3-apiserver has no right to get Secrets in namespace \"metal3\": bind the ClusterRole metal3-apiserver-secrets there", 1)}, false},
+		"a deployment failed": {[]func(*metal3.BareMetalHost){withError(metal3.ProvisioningError, "Image server: connection refused", 1)}, false},
+	} {
+		host := newHost(append([]func(*metal3.BareMetalHost){func(h *metal3.BareMetalHost) { h.Status.Record.Ironic = "room-b" }}, tt.host...)...)
+		got := countHosts([]*metal3.BareMetalHost{host}, []string{"", "room-b"}, now).unreachable
+		want := map[string]int{"": 0, "room-b": 0}
+		if tt.want {
+			want["room-b"] = 1
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
