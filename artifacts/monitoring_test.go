@@ -265,6 +265,7 @@ var alertTests = []struct {
 		`metal3_hosts_bmc_unreachable{namespace="m",pod="b"} _x25 8x40`, `metal3_hosts{namespace="m",pod="b",state="available",operational_status="OK"} _x25 30x40`}, []string{"5m"}, "50m"},
 	{"Metal3ProvisioningFails", []string{`metal3_host_error_total{namespace="m",error_type="ProvisioningError"} 0x5 1x5 5x100`}, []string{"8m", "90m"}, "15m"},
 	{"Metal3HostStuck", []string{longest("inspecting", "0+60x300"), longest("provisioned", "0+60x300")}, []string{"170m", "185m"}, "195m"},
+	{"Metal3HostStuck", []string{longest("registering", "0+60x120 _x200")}, []string{"195m", "300m"}, ""}, // what was there longest is paused
 	{"Metal3HostsHeld", []string{`metal3_host_held_total{namespace="m",reason="AnotherBMC"} 0x5 1x60`}, []string{"5m", "40m"}, "8m"},
 	{"Metal3HostsDelayed", []string{hosts("provisioning", "delayed", "0x5 2x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "1x5 0x100"), hosts("provisioned", "OK", "5x100")}, []string{"5m", "60m"}, "70m"},

@@ -130,7 +130,7 @@ var (
 		"Hosts whose BMC does not answer Ironic, refuses its user or has no TLS in common with it, by IronicInstance. Only on the leader.",
 		[]string{"ironic"}, nil, metrics.ALPHA, "")
 	longestInStateDesc = metrics.NewDesc("metal3_hosts_longest_in_state_seconds",
-		"How long the host has been in the provisioning state that has been there longest. Only on the leader.",
+		"How long the host has been in the provisioning state that has been there longest, without those that are paused, detached or in maintenance. Only on the leader.",
 		[]string{"state"}, nil, metrics.ALPHA, "")
 	slotsDesc = metrics.NewDesc("metal3_provisioning_slots",
 		"How many hosts may be inspected, provisioned and deprovisioned at a time (--provisioning-limit), by Ironic; 0 is no limit. Only on the leader.",
@@ -196,7 +196,9 @@ type fleet struct {
 	inError map[string]int
 	// unreachable are those whose BMCs Ironic does not get through to, by Ironic.
 	unreachable map[string]int
-	longest     map[string]float64
+	// longest is how long a host has been in a state at most, of those that the server works on. What somebody has it leave alone stays
+	// where it is for as long as they like.
+	longest map[string]float64
 }
 
 type fleetKey struct{ ironic, state, operationalStatus string }
@@ -217,7 +219,9 @@ func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) 
 		status := &host.Status
 		state := stateLabel(status.Provisioning.State)
 		f.hosts[fleetKey{status.Record.Ironic, state, labelValue(status.OperationalStatus, operationalStatuses)}]++
-		f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
+		if !isLeftAlone(host) {
+			f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
+		}
 		if status.ErrorType != "" {
 			f.inError[labelValue(status.ErrorType, errorTypes)]++
 		}

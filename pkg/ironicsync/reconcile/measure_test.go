@@ -109,6 +109,50 @@ func TestCountHosts(t *testing.T) {
 	}
 }
 
+// TestLongestInState: a host that somebody has left alone does not hide one that is stuck.
+func TestLongestInState(t *testing.T) {
+	deleted := func(finalizers ...string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			at := before(300)
+			h.DeletionTimestamp, h.Finalizers = &at, finalizers
+		}
+	}
+	maintenance := func(fault string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Ironic = &metal3.IronicStatus{ProvisionState: string(ironic.InspectWait), Maintenance: true, MaintenanceReason: "a new fan", Fault: fault}
+			lifecycle.Render(h, now)
+		}
+	}
+	for name, tt := range map[string]struct {
+		change func(*metal3.BareMetalHost)
+		counts bool
+	}{
+		"as it is":                            {func(*metal3.BareMetalHost) {}, true},
+		"paused":                              {func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.PausedAnnotation: "mine"} }, false},
+		"detached":                            {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"to be detached":                      {func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} }, true},
+		"maintenance that somebody asked for": {maintenance(""), false},
+		"maintenance of Ironic itself":        {maintenance(ironic.FaultPowerFailure), true},
+		"held": {func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.AnotherBMCReason, Message: "held"}
+		}, true},
+		"deleted":                     {deleted(metal3.BareMetalHostFinalizer, "example.com/mine"), true},
+		"deleted, and kept by others": {deleted("example.com/mine"), false},
+	} {
+		hosts := []*metal3.BareMetalHost{
+			newHost(createdBefore(600), came(metal3.StateInspecting, 300), tt.change),
+			newHost(createdBefore(600), came(metal3.StateInspecting, 200)),
+		}
+		want := 200 * 60.0
+		if tt.counts {
+			want = 300 * 60
+		}
+		if got := countHosts(hosts, nil, now.Truncate(time.Second)).longest["inspecting"]; got != want {
+			t.Errorf("%s: %v seconds, want %v", name, got, want)
+		}
+	}
+}
+
 // TestUnreachableBMCs: that the network of the BMCs fails is told by what Ironic says of each of them, whatever Ironic or the server was
 // about to do; and not by the type of an error, which a hold of the whole fleet and a missing Secret have, too.
 func TestUnreachableBMCs(t *testing.T) {
