@@ -266,7 +266,10 @@ var alertTests = []struct {
 	{"Metal3ProvisioningFails", []string{`metal3_host_error_total{namespace="m",error_type="ProvisioningError"} 0x5 1x5 5x100`}, []string{"8m", "90m"}, "15m"},
 	{"Metal3HostStuck", []string{longest("inspecting", "0+60x300"), longest("provisioned", "0+60x300")}, []string{"170m", "185m"}, "195m"},
 	{"Metal3HostStuck", []string{longest("registering", "0+60x120 _x200")}, []string{"195m", "300m"}, ""}, // what was there longest is paused
-	{"Metal3HostsHeld", []string{`metal3_host_held_total{namespace="m",reason="AnotherBMC"} 0x5 1x60`}, []string{"5m", "40m"}, "8m"},
+	{"Metal3HostsHeld", []string{held("AnotherBMC", "0x5 1x100 0x20"), held("Restored", "0x125")}, []string{"5m", "7m", "108m"}, "100m"},
+	{"Metal3HostsHeld", []string{held("BMCInUse", "0x5 3x1 0x60")}, []string{"5m", "7m", "8m", "40m"}, ""}, // until all Ironics have been read
+	{"Metal3HostsHeld", []string{held("Restored", "80x20 _x40"), `metal3_hosts_held{namespace="m",pod="b",reason="Restored"} _x20 80x40`}, []string{"1m"}, "25m"},
+	{"Metal3HostsHeld", []string{held("AnotherBMC", "0x60"), `metal3_host_held_total{namespace="m",reason="AnotherBMC"} 0x5 1x60`}, []string{"20m"}, ""},
 	{"Metal3HostsDelayed", []string{hosts("provisioning", "delayed", "0x5 2x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "1x5 0x100"), hosts("provisioned", "OK", "5x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100")}, []string{"90m"}, ""},
@@ -316,6 +319,10 @@ func hostsOf(ironic, state, operationalStatus, values string) string {
 
 func unreachable(ironic, values string) string {
 	return fmt.Sprintf(`metal3_hosts_bmc_unreachable{namespace="m",ironic=%q} %s`, ironic, values)
+}
+
+func held(reason, values string) string {
+	return fmt.Sprintf(`metal3_hosts_held{namespace="m",reason=%q} %s`, reason, values)
 }
 
 func longest(state, values string) string {

@@ -15,6 +15,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 const (
@@ -129,6 +130,9 @@ var (
 	unreachableDesc = metrics.NewDesc("metal3_hosts_bmc_unreachable",
 		"Hosts whose BMC does not answer Ironic, refuses its user or has no TLS in common with it, by IronicInstance. Only on the leader.",
 		[]string{"ironic"}, nil, metrics.ALPHA, "")
+	heldDesc = metrics.NewDesc("metal3_hosts_held",
+		"Hosts whose machines are left alone, because what is recorded of them contradicts what Ironic says, by the reason of the condition Held. Only on the leader.",
+		[]string{"reason"}, nil, metrics.ALPHA, "")
 	longestInStateDesc = metrics.NewDesc("metal3_hosts_longest_in_state_seconds",
 		"How long the host has been in the provisioning state that has been there longest, without those that are paused, detached or in maintenance. Only on the leader.",
 		[]string{"state"}, nil, metrics.ALPHA, "")
@@ -145,7 +149,7 @@ var (
 
 // DescribeWithStability describes the metrics about all hosts.
 func (s *LeaderStatus) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, unreachableDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
+	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, unreachableDesc, heldDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
 		ch <- desc
 	}
 }
@@ -172,6 +176,9 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 	for errorType, n := range f.inError {
 		gauge(hostsInErrorDesc, float64(n), errorType)
 	}
+	for reason, n := range f.held {
+		gauge(heldDesc, float64(n), reason)
+	}
 	for ironic, n := range f.unreachable {
 		gauge(unreachableDesc, float64(n), ironic)
 	}
@@ -189,11 +196,12 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-// fleet is what the metrics say about all hosts. The states that are usual, in each Ironic, and all types of errors
-// are always there, so that alerts need not tell 0 from absent.
+// fleet is what the metrics say about all hosts. The states that are usual, in each Ironic, all types of errors and
+// all reasons to hold a host are always there, so that alerts need not tell 0 from absent.
 type fleet struct {
 	hosts   map[fleetKey]int
 	inError map[string]int
+	held    map[string]int
 	// unreachable are those whose BMCs Ironic does not get through to, by Ironic.
 	unreachable map[string]int
 	// longest is how long a host has been in a state at most, of those that the server works on. What somebody has it leave alone stays
@@ -205,7 +213,7 @@ type fleetKey struct{ ironic, state, operationalStatus string }
 
 // countHosts counts hosts, of which each may have its node in an Ironic that is none of the given ones.
 func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) fleet {
-	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, unreachable: map[string]int{}, longest: map[string]float64{}}
+	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, held: map[string]int{}, unreachable: map[string]int{}, longest: map[string]float64{}}
 	for _, ironic := range ironics {
 		for _, state := range provisioningStates {
 			f.hosts[fleetKey{ironic, string(state), string(metal3.OperationalStatusOK)}] = 0
@@ -214,6 +222,10 @@ func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) 
 	}
 	for _, errorType := range errorTypes {
 		f.inError[string(errorType)] = 0
+	}
+	reasons := lifecycle.HoldReasons()
+	for _, reason := range reasons {
+		f.held[reason] = 0
 	}
 	for _, host := range hosts {
 		status := &host.Status
@@ -224,6 +236,9 @@ func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) 
 		}
 		if status.ErrorType != "" {
 			f.inError[labelValue(status.ErrorType, errorTypes)]++
+		}
+		if hold := status.Record.Hold; hold != nil {
+			f.held[labelValue(hold.Reason, reasons)]++
 		}
 		if isBMCUnreachable(host) {
 			f.unreachable[status.Record.Ironic]++

@@ -109,6 +109,22 @@ func TestCountHosts(t *testing.T) {
 	}
 }
 
+// TestHeldHosts: hosts count as held for as long as they are.
+func TestHeldHosts(t *testing.T) {
+	held := func(reason string) *metal3.BareMetalHost {
+		return newHost(func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: "held"} })
+	}
+	got := countHosts([]*metal3.BareMetalHost{newHost(), held(metal3.AnotherBMCReason), held(metal3.AnotherBMCReason), held(metal3.RestoredReason), held("invented")}, nil, now).held
+	want := map[string]int{"other": 1}
+	for _, reason := range lifecycle.HoldReasons() {
+		want[reason] = 0
+	}
+	want[metal3.AnotherBMCReason], want[metal3.RestoredReason] = 2, 1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+}
+
 // TestLongestInState: a host that somebody has left alone does not hide one that is stuck.
 func TestLongestInState(t *testing.T) {
 	deleted := func(finalizers ...string) func(*metal3.BareMetalHost) {
