@@ -276,7 +276,9 @@ var alertTests = []struct {
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100"), hostsOf("room-b", "available", "OK", "1x100"),
 		hosts("provisioned", "OK", "5x100")}, []string{"90m"}, ""},
 	{"Metal3QueueSlow", []string{`metal3_host_queue_oldest_seconds{namespace="m"} 1x5 0+60x60`}, []string{"5m", "20m"}, "22m"},
-	{"Metal3StepStuck", []string{`workqueue_longest_running_processor_seconds{job="metal3-apiserver",namespace="m",name="baremetalhosts"} 0+60x60`}, []string{"5m", "10m"}, "11m"},
+	{"Metal3StepStuck", []string{longestStep("", "0+60x60")}, []string{"5m", "10m"}, "11m"},
+	{"Metal3StepStuck", []string{longestStep("", "1 2 1 5x60"), longestStep("room-b", "0+60x30 0x30"), longestStep("room-c", "0x60")}, []string{"5m", "10m", "33m"}, "11m"},
+	{"Metal3StepStuck", []string{longestStep("", "1 60 3 59 60x60"), longestStep("room-b", "60x60")}, []string{"20m", "60m"}, ""},
 	{"Metal3EtcdFull", []string{`metal3_etcd_full{namespace="m"} 0x5 1x20`}, []string{"5m", "6m"}, "8m"},
 	{"Metal3EtcdMemberLost", []string{member("0", "1x60"), member("1", "1x60"), member("2", "1x5 0x2 1x5 0x20")}, []string{"10m", "17m"}, "20m"},
 	{"Metal3EtcdMemberLost", []string{member("0", "1x60"), member("1", "1x60"), member("2", "1x5 _x20")}, []string{"9m"}, "16m"}, // its pod is gone
@@ -319,6 +321,10 @@ func hostsOf(ironic, state, operationalStatus, values string) string {
 
 func unreachable(ironic, values string) string {
 	return fmt.Sprintf(`metal3_hosts_bmc_unreachable{namespace="m",ironic=%q} %s`, ironic, values)
+}
+
+func longestStep(ironic, values string) string {
+	return fmt.Sprintf(`metal3_host_longest_step_seconds{namespace="m",ironic=%q} %s`, ironic, values)
 }
 
 func held(reason, values string) string {

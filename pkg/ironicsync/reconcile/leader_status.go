@@ -145,11 +145,14 @@ var (
 	oldestQueuedDesc = metrics.NewDesc("metal3_host_queue_oldest_seconds",
 		"For how long the first host in the work queue has been waiting, by Ironic. Only on the leader.",
 		[]string{"ironic"}, nil, metrics.ALPHA, "")
+	longestStepDesc = metrics.NewDesc("metal3_host_longest_step_seconds",
+		"For how long the step for a host that began first, of those that have not ended, has been under way, by Ironic. Only on the leader.",
+		[]string{"ironic"}, nil, metrics.ALPHA, "")
 )
 
 // DescribeWithStability describes the metrics about all hosts.
 func (s *LeaderStatus) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, unreachableDesc, heldDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
+	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, unreachableDesc, heldDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc, longestStepDesc} {
 		ch <- desc
 	}
 }
@@ -193,6 +196,7 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 		gauge(slotsDesc, float64(d.settings.ProvisioningLimit), d.member.Name)
 		gauge(slotsInUseDesc, float64(inUse), d.member.Name)
 		gauge(oldestQueuedDesc, d.queue.waiting.oldest().Seconds(), d.member.Name)
+		gauge(longestStepDesc, d.queue.waiting.longestWork().Seconds(), d.member.Name)
 	}
 }
 

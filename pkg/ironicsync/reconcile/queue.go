@@ -42,6 +42,12 @@ func NewQueue(clock clock.WithTicker) *Queue {
 	}
 }
 
+// Done ends the work on a host, which began with Get.
+func (q *Queue) Done(key types.NamespacedName) {
+	q.waiting.done(key) // before another worker can take it again
+	q.TypedRateLimitingInterface.Done(key)
+}
+
 func keyOf(host *metal3.BareMetalHost) types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 }
@@ -109,7 +115,7 @@ func (q *Queue) ironicIsBack() {
 
 // hostQueue is the storage of the work queue. Namespaces take turns, and the hosts of each are first in, first out: whatever a
 // step waits for, such as a tenant's DNS, the many hosts of one tenant hold up those of another by one step each. In
-// addition, it knows for how long hosts have been waiting. The methods of workqueue.Queue are called under the lock of the
+// addition, it knows for how long hosts have been waiting, or workers have been at work on them. The methods of workqueue.Queue are called under the lock of the
 // work queue, and the others from anywhere.
 type hostQueue struct {
 	clock clock.PassiveClock
@@ -123,6 +129,8 @@ type hostQueue struct {
 	length int
 	// lastTaken is when a worker last took a host; zero if none has yet.
 	lastTaken time.Time
+	// taken is since when workers have been at work on hosts.
+	taken map[types.NamespacedName]time.Time
 }
 
 type queuedHost struct {
@@ -131,7 +139,7 @@ type queuedHost struct {
 }
 
 func newHostQueue(clock clock.PassiveClock) *hostQueue {
-	return &hostQueue{clock: clock, waiting: map[string][]queuedHost{}}
+	return &hostQueue{clock: clock, waiting: map[string][]queuedHost{}, taken: map[types.NamespacedName]time.Time{}}
 }
 
 // Touch does nothing: a host that is added again keeps its place.
@@ -174,7 +182,26 @@ func (q *hostQueue) Pop() types.NamespacedName {
 		delete(q.waiting, namespace)
 	}
 	q.length--
-	return types.NamespacedName{Namespace: namespace, Name: first}
+	key := types.NamespacedName{Namespace: namespace, Name: first}
+	q.taken[key] = q.lastTaken
+	return key
+}
+
+func (q *hostQueue) done(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.taken, key)
+}
+
+// longestWork returns for how long a worker has been at work on a host at most; 0 if none is. (The metric that workqueues have for
+// that is the same one for the queues of all Ironics, of which the last to write it wins.)
+func (q *hostQueue) longestWork() (longest time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, since := range q.taken {
+		longest = max(longest, q.clock.Since(since))
+	}
+	return longest
 }
 
 // oldest returns for how long a host has been waiting at most; 0 if none is.

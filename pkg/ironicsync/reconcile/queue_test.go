@@ -46,3 +46,38 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		t.Errorf("something is left of the hosts that waited: %v %v", q.waiting.waiting, q.waiting.turns)
 	}
 }
+
+// TestLongestWork: what a worker of an Ironic does not finish is told of this Ironic, whatever goes on in others.
+func TestLongestWork(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	q, other := NewQueue(clock), NewQueue(clock)
+	take := func(q *Queue, name string) types.NamespacedName {
+		q.Add(types.NamespacedName{Namespace: "team-a", Name: name})
+		key, _ := q.Get()
+		return key
+	}
+	want := func(when string, want, wantOther time.Duration) {
+		t.Helper()
+		if got, gotOther := q.waiting.longestWork(), other.waiting.longestWork(); got != want || gotOther != wantOther {
+			t.Errorf("%s: %s, and %s in the other Ironic; want %s and %s", when, got, gotOther, want, wantOther)
+		}
+	}
+	want("at first", 0, 0)
+	stuck := take(q, "stuck")
+	q.Add(stuck) // it has changed meanwhile
+	clock.Step(5 * time.Minute)
+	q.Done(take(q, "quick"))
+	there := take(other, "there")
+	clock.Step(time.Minute)
+	want("while one does not end", 6*time.Minute, time.Minute)
+	other.Done(there)
+	q.Done(stuck)
+	want("while it waits for its next step", 0, 0)
+	again, _ := q.Get()
+	clock.Step(time.Second)
+	want("in its next step", time.Second, 0)
+	q.Done(again)
+	if len(q.waiting.taken) != 0 {
+		t.Errorf("these are still remembered: %v", q.waiting.taken)
+	}
+}
