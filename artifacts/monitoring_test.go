@@ -239,7 +239,9 @@ var alertTests = []struct {
 	{"Metal3IronicNotObserved", []string{observed("a", "1 2 1 20x30"), observed("b", "60+60x40")}, []string{"3m", "20m"}, ""},
 	{"Metal3IronicNotObserved", []string{observed("a", "1 61 121 181 241 301"), observed("b", "-1x10")}, []string{"2m"}, "4m"},
 	{"Metal3IronicNotObserved", []string{observed("a", "-1x10"), observed("b", "-1x10")}, []string{"0m"}, "2m"},
-	{"Metal3IronicNotObserved", []string{observed("a", "1x10"), `metal3_ironic_observation_age_seconds{namespace="m",pod="a",ironic="room-b"} 1 61 121 181 241 301`}, []string{"2m"}, "4m"},
+	{"Metal3IronicNotObserved", []string{observed("a", "1x10"), observedOf("room-b", "a", "1 61 121 181 241 301")}, []string{"2m"}, "4m"},
+	{"Metal3IronicNotObserved", []string{observed("a", "1x60"), observed("b", "-1x60"), // the IronicInstance cannot be used from the fifth minute to the 20th
+		observedOf("room-b", "a", "1x5 -1x15 1x20"), observedOf("room-b", "b", "300x5 -1x15 -1x20")}, []string{"5m", "6m", "22m", "40m"}, "8m"},
 	{"Metal3ReadsNotLive", []string{reads("live", "0+90x60"), reads("stale", "0+1x20 30+30x40")}, []string{"20m", "28m"}, "45m"},
 	{"Metal3ReadsNotLive", []string{reads("live", "0+90x60"), reads("partial", "0+90x60"), reads("stale", "0x60")}, []string{"45m"}, ""},
 	{"Metal3IronicRequestsFail", []string{`metal3_ironic_request_duration_seconds_count{namespace="m",operation="GetNode",code="200"} 0+60x60`,
@@ -297,6 +299,10 @@ func leads(pod, values string) string {
 
 func observed(pod, values string) string {
 	return fmt.Sprintf(`metal3_ironic_observation_age_seconds{namespace="m",pod=%q} %s`, pod, values)
+}
+
+func observedOf(ironic, pod, values string) string {
+	return fmt.Sprintf(`metal3_ironic_observation_age_seconds{namespace="m",ironic=%q,pod=%q} %s`, ironic, pod, values)
 }
 
 func reads(result, values string) string {

@@ -29,7 +29,7 @@ type observationAge struct {
 }
 
 var observationAgeDesc = metrics.NewDesc("metal3_ironic_observation_age_seconds",
-	"Seconds since this replica last observed all nodes in Ironic, by IronicInstance; -1 if it has not done so yet.",
+	"Seconds since this replica last observed all nodes in Ironic, by IronicInstance; -1 if it has not done so yet, or cannot use the IronicInstance.",
 	[]string{"ironic"}, nil, metrics.ALPHA, "")
 
 // DescribeWithStability describes the metric.
@@ -37,13 +37,12 @@ func (*observationAge) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- ob
 
 // CollectWithStability computes the metric.
 func (o *observationAge) CollectWithStability(ch chan<- metrics.Metric) {
-	members, _ := o.ironics.Members()
-	for _, m := range members {
+	for name, last := range o.ironics.LastObserved() {
 		age := -1.0
-		if last := m.Refresher.LastObserved(); !last.IsZero() {
+		if !last.IsZero() {
 			age = time.Since(last).Seconds()
 		}
-		ch <- metrics.NewLazyConstMetric(observationAgeDesc, metrics.GaugeValue, age, m.Name)
+		ch <- metrics.NewLazyConstMetric(observationAgeDesc, metrics.GaugeValue, age, name)
 	}
 }
 

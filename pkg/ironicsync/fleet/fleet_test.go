@@ -262,6 +262,13 @@ func TestSecretComesAndGoes(t *testing.T) {
 		if got := b.reason("b"); got != api.SecretNotFoundReason || !slices.Equal(b.Unusable(), []string{"b"}) {
 			t.Fatalf("without its Secret: %q, %v", got, b.Unusable())
 		}
+		observed := func(when string, want bool) {
+			t.Helper()
+			if last, known := b.LastObserved()["b"]; !known || last.IsZero() == want {
+				t.Errorf("%s: known: %t, last observed at %s", when, known, last)
+			}
+		}
+		observed("without its Secret", false)
 		b.setSecret("b", "one", nil)
 		b.settle()
 		first := b.member("b")
@@ -288,13 +295,26 @@ func TestSecretComesAndGoes(t *testing.T) {
 			t.Errorf("the former Refresher goes on: %v, %d requests", err, b.wires.count("b")-asked)
 		}
 
+		observed("before it is observed", false)
+		if err := second.Refresher.RefreshAll(t.Context()); err != nil {
+			t.Error(err)
+		}
+		observed("when it was observed", true)
+
 		b.setSecret("b", "", nil)
 		b.settle()
+		observed("when it cannot be used any more", false)
 		if got := b.reason("b"); got != api.SecretNotFoundReason {
 			t.Errorf("the Secret is deleted: %q", got)
 		}
 		if _, err := b.ClientOfInstance("b"); err == nil {
 			t.Error("its client is still to be had")
+		}
+
+		b.instances.remove("b")
+		b.follow()
+		if last, known := b.LastObserved()["b"]; known {
+			t.Errorf("it is deleted, and was last observed at %s", last)
 		}
 	})
 }

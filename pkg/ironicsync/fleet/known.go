@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,20 @@ func (k *known) Known() []string {
 
 // Unusable returns the names of the IronicInstances that cannot be used.
 func (k *known) Unusable() []string { return slices.Sorted(maps.Keys(k.state.Load().problems)) }
+
+// LastObserved returns, by the names of all Ironics, when all of their nodes were last observed; zero if they never were, or if the
+// Ironic cannot be used.
+func (k *known) LastObserved() map[string]time.Time {
+	s := k.state.Load()
+	last := map[string]time.Time{}
+	for name, m := range s.members {
+		last[name] = m.Refresher.LastObserved()
+	}
+	for name := range s.problems {
+		last[name] = time.Time{}
+	}
+	return last
+}
 
 func (k *known) named(name string) (*Member, error) {
 	s := k.state.Load()
