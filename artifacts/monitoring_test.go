@@ -234,7 +234,13 @@ var alertTests = []struct {
 	fires  string   // when it does; empty if never
 }{
 	{"Metal3ApiserverDown", []string{`up{job="metal3-apiserver",namespace="m",pod="a"} 1x5 0x20`, `up{job="metal3-apiserver",namespace="m",pod="b"} 1x5 0x4 1x4 0x20`}, []string{"5m", "9m", "15m"}, "21m"},
-	{"Metal3NoLeader", []string{leads("a", "1x5 0x20"), leads("b", "0x6 1x3 0x20")}, []string{"5m", "7m", "10m"}, "13m"},
+	{"Metal3NoLeader", []string{scraped("a", "1x40"), scraped("b", "1x40"), leads("a", "1x5 0x20"), leads("b", "0x6 1x3 0x20"), slots("a", "", "20x5 stale"), slots("b", "", "_x6 20x2 stale")}, []string{"5m", "7m", "10m"}, "13m"},
+	{"Metal3NoLeader", []string{scraped("a", "1x40"), scraped("b", "1x40"), leads("a", "1x5 0x1 1x40"), leads("b", "0x5 1x1 0x40"), slots("a", "", "0x5 stale")}, []string{"5m", "7m"}, "9m"}, // each leads for a minute, and cannot begin
+	{"Metal3NoLeader", []string{scraped("a", "1x40"), slots("a", "", "20x20 stale")}, []string{"5m", "22m"}, "24m"},                                                                           // the only replica, without leader election
+	{"Metal3NoLeader", []string{scraped("a", "1x40"), slots("a", "", "20x40")}, []string{"5m", "40m"}, ""},
+	{"Metal3NoLeader", []string{scraped("a", "1x10 0x30"), scraped("b", "1x40"), leads("a", "1x10 _x30"), leads("b", "0x11 1x30"), // another replica leads, and has to read all hosts first
+		slots("a", "", "0x10 stale"), slots("a", "room-b", "20x10 stale"), slots("b", "", "_x12 0x30"), slots("b", "room-b", "_x12 20x30")}, []string{"5m", "11m", "13m", "40m"}, ""},
+	{"Metal3NoLeader", []string{scraped("a", "1x5 0x40"), leads("a", "1x5 _x40"), slots("a", "", "20x5 stale")}, []string{"5m", "40m"}, ""}, // it is down
 	{"Metal3SeveralLeaders", []string{leads("a", "1x20"), leads("b", "0x5 1x20")}, []string{"5m", "7m"}, "9m"},
 	{"Metal3IronicNotObserved", []string{observed("a", "1 2 1 20x30"), observed("b", "60+60x40")}, []string{"3m", "20m"}, ""},
 	{"Metal3IronicNotObserved", []string{observed("a", "1 61 121 181 241 301"), observed("b", "-1x10")}, []string{"2m"}, "4m"},
@@ -295,6 +301,14 @@ func member(ordinal, values string) string {
 
 func leads(pod, values string) string {
 	return fmt.Sprintf(`leader_election_master_status{job="metal3-apiserver",namespace="m",name="metal3-apiserver",pod=%q} %s`, pod, values)
+}
+
+func scraped(pod, values string) string {
+	return fmt.Sprintf(`up{job="metal3-apiserver",namespace="m",pod=%q} %s`, pod, values)
+}
+
+func slots(pod, ironic, values string) string {
+	return fmt.Sprintf(`metal3_provisioning_slots{namespace="m",pod=%q,ironic=%q} %s`, pod, ironic, values)
 }
 
 func observed(pod, values string) string {
