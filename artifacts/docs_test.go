@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -175,4 +176,29 @@ func TestChangelogNamesRecordEpoch(t *testing.T) {
 	if epoch == nil || epoch[1] != strconv.Itoa(metal3.RecordEpoch) {
 		t.Errorf("CHANGELOG.md says %q, and the record epoch is %d", epoch, metal3.RecordEpoch)
 	}
+}
+
+// TestBindingsOfTheMoment: what a document has somebody create, and delete again, is not what an installation has. To delete that would
+// take the server's rights away.
+func TestBindingsOfTheMoment(t *testing.T) {
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := map[string]string{}
+	for _, doc := range docs {
+		for _, match := range regexp.MustCompile(`kubectl create clusterrolebinding (\S+)`).FindAllStringSubmatch(readDoc(t, doc), -1) {
+			created[match[1]] = doc
+		}
+	}
+	if len(created) == 0 {
+		t.Error("no document creates a ClusterRoleBinding any more: remove this test")
+	}
+	forEach(t, func(t *testing.T, objs objects) {
+		for name, doc := range created {
+			if named[*rbacv1.ClusterRoleBinding](objs, name) != nil {
+				t.Errorf("%s has the ClusterRoleBinding %s created, which the installation has", doc, name)
+			}
+		}
+	})
 }
