@@ -86,7 +86,7 @@ func TestPutOfDeleted(t *testing.T) {
 			records, ctx := newRecords(t), t.Context()
 			deleted, err := records.Create(ctx, newData("worker-0", "first", append(others, metal3.HardwareDataFinalizer)...))
 			if err == nil {
-				err = records.Delete(ctx, storetest.Namespace, "worker-0")
+				err = records.Delete(ctx, deleted)
 			}
 			if err == nil {
 				err = records.Put(ctx, newData("worker-0", "second", metal3.HardwareDataFinalizer))
@@ -137,10 +137,19 @@ func TestRemoveFinalizer(t *testing.T) {
 		}
 	}
 	remove(metal3.HardwareDataFinalizer) // the object does not exist yet
-	if _, err := records.Create(ctx, newData("worker-0", "a", metal3.HardwareDataFinalizer, "example.com/other")); err != nil {
+	created, err := records.Create(ctx, newData("worker-0", "a", metal3.HardwareDataFinalizer, "example.com/other"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := records.Delete(ctx, storetest.Namespace, "worker-0"); err != nil {
+	written := created.DeepCopy()
+	written.Labels = map[string]string{"written": "meanwhile"}
+	if written, err = records.Update(ctx, written); err != nil {
+		t.Fatal(err)
+	}
+	if err := records.Delete(ctx, created); !apierrors.IsConflict(err) {
+		t.Errorf("deletion of an older revision: got %v, want Conflict", err)
+	}
+	if err := records.Delete(ctx, written); err != nil {
 		t.Fatal(err)
 	}
 	remove(metal3.HardwareDataFinalizer)
@@ -156,7 +165,7 @@ func TestRemoveFinalizer(t *testing.T) {
 	if _, err := records.Get(ctx, storetest.Namespace, "worker-0"); !apierrors.IsNotFound(err) {
 		t.Errorf("after the last finalizer was removed: got %v, want NotFound", err)
 	}
-	if err := records.Delete(ctx, storetest.Namespace, "worker-0"); !apierrors.IsNotFound(err) {
+	if err := records.Delete(ctx, data); !apierrors.IsNotFound(err) {
 		t.Errorf("deleting a missing object: got %v, want NotFound", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
 )
 
 // Object is an object of a kind.
@@ -93,9 +94,11 @@ func (r *Objects[T]) Change(ctx context.Context, namespace, name string, change 
 	return err
 }
 
-// Delete deletes an object, or marks it for deletion if it has finalizers.
-func (r *Objects[T]) Delete(ctx context.Context, namespace, name string) error {
-	_, _, err := r.store.Delete(inNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+// Delete deletes an object, or marks it for deletion if it has finalizers. It returns a Conflict if another client has written the
+// object since obj was read.
+func (r *Objects[T]) Delete(ctx context.Context, obj T) error {
+	asRead := metav1.Preconditions{UID: ptr.To(obj.GetUID()), ResourceVersion: ptr.To(obj.GetResourceVersion())}
+	_, _, err := r.store.Delete(inNamespace(ctx, obj.GetNamespace()), obj.GetName(), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{Preconditions: &asRead})
 	return err
 }
 

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 
 	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -211,7 +212,14 @@ func (s *claimStores) until(bound, waiting int) (boundClaims, waitingClaims []st
 func (s *claimStores) deleteClaims(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		if err := s.claims.Delete(s.t.Context(), "tenant", name); err != nil {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			claim, err := s.claims.Get(s.t.Context(), "tenant", name)
+			if err != nil {
+				return err
+			}
+			return s.claims.Delete(s.t.Context(), claim)
+		})
+		if err != nil {
 			s.t.Fatal(err)
 		}
 	}

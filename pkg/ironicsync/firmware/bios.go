@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -29,7 +33,7 @@ type SettingsKeeper struct {
 func NewSettingsKeeper(objects kinds.Store[*metal3.HostFirmwareSettings], stored SchemaStore, ironicOf IronicOf, c clock.Clock) *SettingsKeeper {
 	schemas, lists := schemas{stored}, newLists("BIOS settings", c)
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
-		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: lists}, objects: objects, lists: lists, clock: c,
+		kind: &biosSettings{objects: objects, schemas: schemas, ironicOf: ironicOf, lists: lists}, objects: objects, lists: lists, clock: c,
 	}, schemas, ironicOf}
 }
 
@@ -40,6 +44,7 @@ func (k *SettingsKeeper) SchemaOf(ctx context.Context, recorded *metal3.HostFirm
 
 // biosSettings is what is particular to HostFirmwareSettings.
 type biosSettings struct {
+	objects  kinds.Getter[*metal3.HostFirmwareSettings]
 	schemas  schemas
 	ironicOf IronicOf
 	lists    *lists
@@ -97,13 +102,42 @@ func (b *biosSettings) read(ctx context.Context, host *metal3.BareMetalHost, obj
 	if err != nil {
 		return nil, fmt.Errorf("writing FirmwareSchema: %w", err)
 	}
-	if former := obj.Status.FirmwareSchema; former != nil && former.Name != schema.Name {
-		if err := b.schemas.leave(ctx, former, obj); err != nil {
-			return nil, fmt.Errorf("leaving the FirmwareSchema of before: %w", err)
-		}
-	}
 	settings.RecordBIOS(obj, list, schema, source)
 	return schema, nil
+}
+
+// leaveTimeout bounds how long a schema is left, for which nobody waits.
+const leaveTimeout = 10 * time.Second
+
+// settle leaves each schema that the status does not name: the one of before, or, if the status was not written, the one that it was to
+// name. The schema is written first, so that no status names one that is missing, and the former
+// one is left last, because a status that is refused goes on naming it.
+func (b *biosSettings) settle(ctx context.Context, recorded, obj *metal3.HostFirmwareSettings, writeErr error) {
+	former, latest := recorded.Status.FirmwareSchema, obj.Status.FirmwareSchema
+	if latest == nil || former != nil && *former == *latest {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout) // what a reader does not wait for is left all the same
+	defer cancel()
+	named := latest
+	if writeErr != nil {
+		is, err := b.objects.Get(ctx, obj.Namespace, obj.Name)
+		if err != nil {
+			if !apierrors.IsNotFound(err) { // else the garbage collector deletes what it owns
+				klog.FromContext(ctx).Error(err, "A FirmwareSchema may stay that nothing uses", "schema", latest.Name)
+			}
+			return
+		}
+		named = is.Status.FirmwareSchema
+	}
+	for _, ref := range []*metal3.SchemaReference{former, latest} {
+		if ref == nil || named != nil && *ref == *named {
+			continue
+		}
+		if err := b.schemas.leave(ctx, ref, obj); err != nil {
+			klog.FromContext(ctx).Error(err, "A FirmwareSchema may stay that nothing uses", "schema", ref.Name)
+		}
+	}
 }
 
 func (*biosSettings) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bool {
@@ -129,7 +163,8 @@ func (*biosSettings) mustRecord(*metal3.BareMetalHost, *metal3.HostFirmwareSetti
 // SchemaStore reads and writes FirmwareSchemas.
 type SchemaStore interface {
 	kinds.Store[*metal3.FirmwareSchema]
-	Delete(ctx context.Context, namespace, name string) error
+	// Delete deletes a schema. It returns a Conflict if somebody has written it since it was read.
+	Delete(ctx context.Context, schema *metal3.FirmwareSchema) error
 }
 
 // schemas are the recorded FirmwareSchemas.
@@ -185,20 +220,72 @@ func (s schemas) write(ctx context.Context, wanted *metal3.FirmwareSchema, obj *
 	return s.objects.Update(ctx, schema)
 }
 
-// leave takes obj from the owners of the schema that it had before, and deletes that with the last of them: each has up to 768 KiB, and a
-// BMC can tell another one at each look. What still uses it gets it anew, as for maxOwners.
-func (s schemas) leave(ctx context.Context, former *metal3.SchemaReference, obj *metal3.HostFirmwareSettings) error {
+// leave takes obj from the owners of a schema that its status does not name, and deletes that with the last of them: each has up to
+// 768 KiB, and a BMC can tell another one at each look. What still uses it gets it anew, as for maxOwners.
+func (s schemas) leave(ctx context.Context, unnamed *metal3.SchemaReference, obj *metal3.HostFirmwareSettings) error {
 	_, err := retryRaces(func() (*metal3.FirmwareSchema, error) {
-		schema, err := s.objects.Get(ctx, former.Namespace, former.Name)
+		schema, err := s.objects.Get(ctx, unnamed.Namespace, unnamed.Name)
 		if err != nil || !metal3.IsOwnedBy(schema, obj) {
 			return schema, err
 		}
 		schema = schema.DeepCopy()
 		schema.OwnerReferences = slices.DeleteFunc(schema.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == obj.UID })
 		if len(schema.OwnerReferences) == 0 {
-			return schema, s.objects.Delete(ctx, former.Namespace, former.Name)
+			return schema, s.objects.Delete(ctx, schema)
 		}
 		return s.objects.Update(ctx, schema)
 	})
 	return kinds.IgnoreNotFound(err)
+}
+
+// schemaPage is how many schemas leaveUnnamed has in memory.
+const schemaPage = 10
+
+// leaveUnnamed leaves all schemas that the statuses of their owners do not name: those whose statuses no server came to write, and what
+// older versions left.
+func (k *SettingsKeeper) leaveUnnamed(ctx context.Context) error {
+	for page := (metav1.ListOptions{Limit: schemaPage}); ; {
+		list, err := k.schemas.objects.List(ctx, page)
+		if err != nil {
+			return err
+		}
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			schema, ok := item.(*metal3.FirmwareSchema)
+			if !ok {
+				return nil
+			}
+			if err := k.leaveIfUnnamed(ctx, schema); err != nil {
+				klog.FromContext(ctx).Error(err, "A FirmwareSchema may stay that nothing uses", "namespace", schema.Namespace, "schema", schema.Name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		more, err := meta.ListAccessor(list)
+		if err != nil || more.GetContinue() == "" {
+			return err
+		}
+		page.Continue = more.GetContinue()
+	}
+}
+
+// leaveIfUnnamed takes those from the owners of a schema that do not name it. The garbage collector takes those that are gone.
+func (k *SettingsKeeper) leaveIfUnnamed(ctx context.Context, schema *metal3.FirmwareSchema) error {
+	named := metal3.SchemaReference{Namespace: schema.Namespace, Name: schema.Name}
+	for _, owner := range schema.OwnerReferences {
+		obj, err := k.objects.Get(ctx, schema.Namespace, owner.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return err
+		case obj.UID != owner.UID || obj.Status.FirmwareSchema != nil && *obj.Status.FirmwareSchema == named:
+			continue
+		}
+		if err := k.schemas.leave(ctx, &named, obj); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -85,6 +85,9 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 	return changed, true, nil
 }
 
+func (*components) settle(context.Context, *metal3.HostFirmwareComponents, *metal3.HostFirmwareComponents, error) {
+}
+
 func (*components) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareComponents) bool {
 	return settings.IsOutdated(host, recorded.Status.Source) || settings.HasUnrecordedUpdates(host, recorded)
 }

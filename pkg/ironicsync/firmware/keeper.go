@@ -46,6 +46,9 @@ type kind[T kinds.Object] interface {
 	// changed, and whether the object can be used: it cannot if Ironic does not support it. If Ironic does not give its contents,
 	// the error is an *unreadError, and the status may have changed all the same.
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
+	// settle follows update: what is not needed of recorded goes, or what obj would have needed if its status was not written, because
+	// of writeErr.
+	settle(ctx context.Context, recorded, obj T, writeErr error)
 	// isOutdated reports whether update may have something to do, apart from the conditions.
 	isOutdated(host *metal3.BareMetalHost, recorded T) bool
 	// conditions returns the conditions of an object.
@@ -148,6 +151,7 @@ func (k *Keeper[T]) update(ctx context.Context, host *metal3.BareMetalHost, reco
 		return recorded, usable, err
 	}
 	updated, writeErr := k.objects.UpdateStatus(ctx, obj)
+	k.kind.settle(ctx, recorded, obj, writeErr)
 	return updated, usable, cmp.Or(writeErr, err)
 }
 

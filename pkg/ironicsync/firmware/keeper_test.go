@@ -92,11 +92,18 @@ func (o *objects[T]) UpdateStatus(_ context.Context, obj T) (T, error) {
 	return o.put(obj.DeepCopyObject().(T)), nil
 }
 
-func (o *objects[T]) Delete(_ context.Context, namespace, name string) error {
+func (o *objects[T]) Delete(_ context.Context, obj T) error {
+	if race := o.race; race != nil {
+		o.race = nil
+		race()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, err := o.get(namespace, name)
-	delete(o.stored, namespace+"/"+name)
+	stored, err := o.get(obj.GetNamespace(), obj.GetName())
+	if err == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
+		return apierrors.NewConflict(metal3.Resource("tests"), obj.GetName(), errors.New("it was written"))
+	}
+	delete(o.stored, obj.GetNamespace()+"/"+obj.GetName())
 	return err
 }
 

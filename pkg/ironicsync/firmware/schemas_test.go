@@ -3,11 +3,17 @@
 package firmware
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -76,5 +82,104 @@ func TestFormerSchemasGo(t *testing.T) {
 	f.ensure(t, "b")
 	if len(f.schemas.stored) != 1 {
 		t.Errorf("there are the schemas %q, and one is used", slices.Sorted(maps.Keys(f.schemas.stored)))
+	}
+}
+
+// TestUnnamedSchemasGo: what a BMC says in a status that is refused, or that somebody writes meanwhile, leaves no schemas behind either, and
+// takes none away that the status goes on naming.
+func TestUnnamedSchemasGo(t *testing.T) {
+	for name, test := range map[string]struct {
+		value ironic.Text
+		write bool
+	}{
+		"a status that is too large":                                  {value: ironic.Text(strings.Repeat("x", 600<<10))},
+		"a status that is too large, and a spec that somebody writes": {value: ironic.Text(strings.Repeat("x", 600<<10)), write: true},
+		"a spec that somebody writes":                                 {value: "on", write: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet("a")
+			f.ensure(t, "a")
+			for i := range 5 {
+				f.moved("a")
+				tell := func(setting string) {
+					f.ironic.more = []ironic.BIOSSetting{{Name: fmt.Sprint(setting, i), Value: test.value, AttributeType: "String"}}
+				}
+				tell("Setting")
+				if test.write {
+					f.settings.race = func() {
+						settings, err := f.settings.Get(t.Context(), "n", "a")
+						if err != nil {
+							t.Fatal(err)
+						}
+						f.settings.put(settings)
+						tell("Other")
+					}
+				}
+				unread := new(unreadError)
+				if _, err := f.Settings.Ensure(t.Context(), f.hosts["a"]); err != nil && !errors.As(err, &unread) {
+					t.Fatal(err)
+				}
+				settings, err := f.settings.Get(t.Context(), "n", "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if names := slices.Sorted(maps.Keys(f.schemas.stored)); !slices.Equal(names, []string{"n/" + settings.Status.FirmwareSchema.Name}) {
+					t.Fatalf("there are the schemas %q, and the status names %s", names, settings.Status.FirmwareSchema.Name)
+				}
+			}
+		})
+	}
+}
+
+// TestSchemaOfNewOwnerStays: a host that comes to use a schema while its last owner leaves it keeps it.
+func TestSchemaOfNewOwnerStays(t *testing.T) {
+	f := newFleet("a", "b")
+	shared := f.ensure(t, "a").Status.FirmwareSchema.Name
+	f.moved("a")
+	latest := f.ironic.more
+	f.ironic.more = []ironic.BIOSSetting{{Name: "Setting", Value: "on", AttributeType: "String"}}
+	f.settings.race = func() { // the new schema is written, and the status comes next
+		f.schemas.race = func() {
+			f.ironic.more = latest
+			f.ensure(t, "b")
+		}
+	}
+	f.ensure(t, "a")
+	schema, err := f.schemas.Get(t.Context(), "n", shared)
+	if err != nil || len(schema.OwnerReferences) != 1 || schema.OwnerReferences[0].Name != "b" {
+		t.Errorf("the schema is %+v, %v", schema, err)
+	}
+}
+
+// TestFormerTermsSchemasGo: what a server that was killed, or an older version, has left goes in the next term.
+func TestFormerTermsSchemasGo(t *testing.T) {
+	f := newFleet("a", "b", "gone")
+	shared := f.ensure(t, "a").Status.FirmwareSchema.Name
+	f.ensure(t, "b")
+	f.ensure(t, "gone")
+	delete(f.settings.stored, "n/gone") // the garbage collector judges what it owns
+	for i, owners := range [][]string{{"a"}, {"a", "b"}, {"gone"}, {"a", "gone"}, nil} {
+		left := &metal3.FirmwareSchema{Spec: metal3.FirmwareSchemaSpec{Schema: map[string]metal3.SettingSchema{}}}
+		left.Namespace, left.Name = "n", fmt.Sprint("left-", i)
+		for _, name := range owners {
+			owner := &metal3.HostFirmwareSettings{}
+			owner.Name, owner.UID = name, types.UID("uid-"+name)
+			left.OwnerReferences = append(left.OwnerReferences, metal3.NewOwnerReference("HostFirmwareSettings", owner))
+		}
+		f.schemas.put(left)
+	}
+	f.schemas.put(&metal3.FirmwareSchema{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: "invalid", OwnerReferences: f.schemas.stored["n/left-1"].OwnerReferences,
+	}}) // of a version that knew other rules
+	if err := f.Settings.leaveUnnamed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for name, schema := range f.schemas.stored {
+		got[name] = len(schema.OwnerReferences)
+	}
+	want := map[string]int{"n/" + shared: 3, "n/left-2": 1, "n/left-3": 1, "n/left-4": 0, "n/invalid": 2}
+	if !maps.Equal(got, want) {
+		t.Errorf("the owners of the schemas are %v, want %v", got, want)
 	}
 }

@@ -70,9 +70,14 @@ func NewWatch(deps Deps, sink kinds.Events, requeue func(types.NamespacedName)) 
 	return w
 }
 
-// Run watches until ctx ends.
+// Run watches until ctx ends, and begins with the schemas that nothing uses.
 func (w *Watch) Run(ctx context.Context) {
 	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.keeper.leaveUnnamed(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "FirmwareSchemas may stay that nothing uses, until another replica leads")
+		}
+	})
 	for _, informer := range w.informers() {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}

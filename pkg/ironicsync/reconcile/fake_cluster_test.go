@@ -147,8 +147,15 @@ func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	return m.put(obj.DeepCopyObject().(T), watch.Modified), nil
 }
 
-func (m *memoryObjects[T]) Delete(_ context.Context, namespace, name string) error {
-	m.delete(namespace, name)
+func (m *memoryObjects[T]) Delete(ctx context.Context, obj T) error {
+	stored, err := m.Get(ctx, obj.GetNamespace(), obj.GetName())
+	if err == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
+		err = apierrors.NewConflict(metal3.Resource(m.resource), obj.GetName(), errors.New("it was written"))
+	}
+	if err != nil {
+		return err
+	}
+	m.delete(obj.GetNamespace(), obj.GetName())
 	return nil
 }
 
@@ -181,7 +188,13 @@ func (m *memoryObjects[T]) delete(namespace, name string) {
 
 // List is not used by an informer that can watch a list.
 func (m *memoryObjects[T]) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return nil, apierrors.NewBadRequest("this fake only knows WatchList")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := &metav1.List{}
+	for _, stored := range m.objects {
+		list.Items = append(list.Items, runtime.RawExtension{Object: stored.DeepCopyObject()})
+	}
+	return list, nil
 }
 
 // Watch sends what there is and then a bookmark, as for a WatchList client.

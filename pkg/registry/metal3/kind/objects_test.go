@@ -48,7 +48,7 @@ func TestObjects(t *testing.T) {
 		if err != nil || len(list.(*metal3.BareMetalHostList).Items) != 1 {
 			t.Errorf("listed %+v, %v", list, err)
 		}
-		if err := records.Delete(ctx, storetest.Namespace, "worker-0"); err != nil {
+		if err := records.Delete(ctx, updated); err != nil {
 			t.Fatal(err)
 		}
 		deleting, err := records.Get(ctx, storetest.Namespace, "worker-0")
