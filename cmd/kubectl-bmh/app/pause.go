@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -24,7 +25,7 @@ func newPauseCommand(s *session) *cobra.Command {
 		`Pauses hosts, so that clusterctl can move them to another cluster with another Ironic. Those whose machines run
 something get the annotation `+metal3.StatusAnnotation+`, with which the other cluster adopts them instead of
 provisioning them. Hosts of a Metal3Machine are left to Cluster API Provider Metal3, which does the same. Hosts at which
-something is being done are refused.
+something is being done are refused, and those that are held: the other cluster would not know of that.
 
 After the move, or instead of it, run kubectl bmh unpause.`,
 		`  kubectl bmh pause --all -n metal3
@@ -79,6 +80,11 @@ func pausing(host *metal3.BareMetalHost) (annotations map[string]any, message st
 		metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 	default:
 		return nil, "", fmt.Errorf("the host is %s: pause it when that has ended", state)
+	}
+	// Neither the status that is moved nor another Ironic has what contradicts the host: there, the machine would be adopted, and wiped
+	// once the host is deleted, although somebody else may use it.
+	if held := hosts.Condition(host, metal3.HeldCondition); held != nil && held.Status == metav1.ConditionTrue {
+		return nil, "", fmt.Errorf("the host is held for %s, of which the other cluster would not know: solve that first. %s", held.Reason, held.Message)
 	}
 	annotations, message = map[string]any{}, "paused"
 	if by, paused := host.Annotations[metal3.PausedAnnotation]; !paused {

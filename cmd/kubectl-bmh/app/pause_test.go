@@ -32,6 +32,9 @@ func TestPause(t *testing.T) {
 		h.Status.Record.Epoch = metal3.RecordEpoch
 		h.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition}}
 	}
+	held := func(h *metal3.BareMetalHost) {
+		h.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: metal3.DeploymentGoneReason, Message: "Somebody has deployed it."}}
+	}
 	for name, test := range map[string]struct {
 		host    *metal3.BareMetalHost
 		pause   string // its value; empty if the host must not be paused
@@ -48,6 +51,8 @@ func TestPause(t *testing.T) {
 		"paused before":          {host("a", metal3.StateProvisioned, runs, withAnnotation(metal3.PausedAnnotation, "repair")), "repair", true, "paused already, by others, with its status", 0},
 		"being provisioned":      {host("a", metal3.StateProvisioning), "", false, "a: error: the host is provisioning", exitError},
 		"being inspected":        {host("a", metal3.StateInspecting), "", false, "a: error: the host is inspecting", exitError},
+		"held":                   {host("a", metal3.StateProvisioned, runs, held), "", false, "a: error: the host is held for DeploymentGone, of which the other cluster would not know: solve that first. Somebody has deployed it.", exitError},
+		"held without an image":  {host("a", metal3.StateAvailable, held), "", false, "a: error: the host is held", exitError},
 		"with an earlier status": {host("a", metal3.StateProvisioned, runs, withAnnotation(metal3.PausedAnnotation, pausedForMove), withAnnotation(metal3.StatusAnnotation, "{}")), pausedForMove, true, "paused, with its status", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
