@@ -32,12 +32,14 @@ var instanceKeys = []string{
 // removes all of them as it undeploys.
 //
 // A masked value cannot be compared. In a new attempt to deploy, it is sent: a
-// former one, which may have been another tenant's, may have left it there. In a
-// repetition, where everything that does show is as it should be, it is taken to be
-// so as well: to send it would differ again the next time, without end. But it is
-// sent along whenever anything about the image is sent. What that misses is a pull
-// secret that changes between a request for deployment and its repetition while all
-// else stays: that deployment fails with the old one, and the next has the new one.
+// former one, which may have been another tenant's, may have left it there. So it is
+// in each attempt to rebuild: nothing is undeployed in between, and a corrected pull
+// secret would never replace one that has failed. In a repetition, where everything
+// that does show is as it should be, it is taken to be so as well: to send it would
+// differ again the next time, without end. But it is sent along whenever anything
+// about the image is sent. What that misses is a pull secret that changes between a
+// request for deployment and its repetition while all else stays: that deployment
+// fails with the old one and is undeployed, and the next has the new one.
 func InstanceInfoPatches(current, wanted map[string]any, newAttempt bool) []ironic.Patch {
 	var patches []ironic.Patch
 	imageDiffers := false

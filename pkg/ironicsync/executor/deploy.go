@@ -146,7 +146,8 @@ func (d *deployments) prepareInstance(ctx context.Context, task Task, info map[s
 		return err
 	}
 	wanted := lifecycle.InstanceUUID(host)
-	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info, current.InstanceUUID != wanted)
+	newAttempt := current.InstanceUUID != wanted || task.Step.Do == lifecycle.Rebuild
+	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info, newAttempt)
 	if current.InstanceUUID != wanted {
 		if current.InstanceUUID != "" {
 			if !lifecycle.IsOwnInstance(host, node.UUID, current.InstanceUUID) {

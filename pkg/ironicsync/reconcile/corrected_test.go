@@ -19,6 +19,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
@@ -106,6 +107,40 @@ func TestSecretsCorrected(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPullSecretOfRebuildCorrected: a rebuild that has failed, after which nothing is undeployed, is tried again with the pull secret that is
+// there now. Ironic does not show which one it has.
+func TestPullSecretOfRebuildCorrected(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, quickIronic(), func(t *testing.T, w *world) {
+		put := func(password string) {
+			w.putSecret(func(s *corev1.Secret) { s.Type = corev1.SecretTypeDockerConfigJson },
+				holding(corev1.DockerConfigJsonKey, `{"auths":{"registry.example":{"username":"a","password":"`+password+`"}}}`))
+		}
+		put("expired")
+		w.available()
+		w.update(func(h *metal3.BareMetalHost) {
+			wantImage(h)
+			h.Spec.Image = &metal3.Image{URL: "oci://registry.example/linux", DiskFormat: ptr.To(metal3.Raw), OCIAuthSecretName: ptr.To("named")}
+		})
+		w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+		w.failNext("deploy")
+		host := w.host()
+		if err := lifecycle.RequestRebuild(host, w.sim.Node(host.Status.Provisioning.ID), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.hosts.Record(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute, "the rebuild fails", func() bool { return w.host().Status.ErrorMessage != "" })
+		put("valid")
+		w.after(10*time.Minute, "rebuilt", w.in(metal3.StateProvisioned))
+		node, _ := w.sim.Sim.Node(host.Status.Provisioning.ID)
+		if info, _ := node["instance_info"].(map[string]any); info["image_pull_secret"] != "a:valid" || w.sim.Count("rebuild") != 2 {
+			t.Errorf("%d requests, the last one with %v", w.sim.Count("rebuild"), info["image_pull_secret"])
+		}
+	})
 }
 
 // TestErrorEndsWithAcceptedStep: what was wrong is gone as soon as Ironic has accepted
