@@ -4,8 +4,10 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -17,7 +19,8 @@ type HardwareData struct {
 
 // Put creates data, or, if the object exists, replaces its spec and keeps its metadata. If
 // the spec is the same, nothing is written. One that somebody has deleted, and that waits for its host, goes,
-// and a new one takes its place.
+// and a new one takes its place. What is left from a former host of this name becomes that of data's host, or the garbage
+// collector would delete it with what it has now.
 func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error {
 	for {
 		letGo := false
@@ -25,6 +28,9 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 			letGo = !existing.DeletionTimestamp.IsZero() && metal3.RemoveFinalizer(existing, metal3.HardwareDataFinalizer)
 			if !letGo { // else others' finalizers may keep it, and it is changed all the same
 				data.Spec.DeepCopyInto(&existing.Spec)
+			}
+			if existing.DeletionTimestamp.IsZero() {
+				takeFromFormer(existing, data)
 			}
 		})
 		if err == nil && letGo {
@@ -42,6 +48,20 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+	}
+}
+
+// takeFromFormer gives existing the owner and the finalizers of data if only other hosts own it.
+func takeFromFormer(existing, data *metal3.HardwareData) {
+	owner := metav1.GetControllerOf(data)
+	isHost := func(o metav1.OwnerReference) bool { return o.Kind == "BareMetalHost" }
+	if owner == nil || !slices.ContainsFunc(existing.OwnerReferences, isHost) ||
+		slices.ContainsFunc(existing.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+		return
+	}
+	existing.OwnerReferences = append(slices.DeleteFunc(existing.OwnerReferences, isHost), *owner)
+	for _, finalizer := range data.Finalizers {
+		metal3.AddFinalizer(existing, finalizer)
 	}
 }
 

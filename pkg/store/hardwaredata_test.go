@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
@@ -103,6 +105,49 @@ func TestPutOfDeleted(t *testing.T) {
 			}
 			if others != nil && (data.UID != deleted.UID || !slices.Equal(data.Finalizers, others)) {
 				t.Errorf("what something else keeps has the finalizers %v", data.Finalizers)
+			}
+		})
+	}
+}
+
+// TestPutOverFormer checks that what a former host of the name has left, without its finalizer, does not go with what a new host puts
+// there; and that nothing else changes its owners.
+func TestPutOverFormer(t *testing.T) {
+	owned := func(kind string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind, Name: "worker-0", UID: uid}
+	}
+	own, former, other := owned("BareMetalHost", "this"), owned("BareMetalHost", "former"), owned("Other", "other")
+	own.Controller = ptr.To(true)
+	kept := []string{metal3.HardwareDataFinalizer}
+	for name, test := range map[string]struct {
+		is, want   []metav1.OwnerReference
+		finalizers []string
+	}{
+		"of a former host":                       {[]metav1.OwnerReference{former}, []metav1.OwnerReference{own}, kept},
+		"of a former host and of something else": {[]metav1.OwnerReference{former, other}, []metav1.OwnerReference{other, own}, kept},
+		"of this host":                           {[]metav1.OwnerReference{own}, []metav1.OwnerReference{own}, nil},
+		"given by hand":                          {nil, nil, nil},
+		"of something else":                      {[]metav1.OwnerReference{other}, []metav1.OwnerReference{other}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			records, ctx := newRecords(t), t.Context()
+			left := newData("worker-0", "first")
+			left.OwnerReferences = test.is
+			put := newData("worker-0", "first", kept...) // also if it says the same
+			put.OwnerReferences = []metav1.OwnerReference{own}
+			_, err := records.Create(ctx, left)
+			if err == nil {
+				err = records.Put(ctx, put)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := records.Get(ctx, storetest.Namespace, "worker-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, data.OwnerReferences) + cmp.Diff(test.finalizers, data.Finalizers); diff != "" {
+				t.Errorf("its owners and finalizers (-want +got):\n%s", diff)
 			}
 		})
 	}
