@@ -58,6 +58,7 @@ func (h *hardware) recordGiven(ctx context.Context, task Task) (Outcome, error) 
 			lifecycle.RegisterAgain(host)
 		}
 		host.Status.HardwareDetails, host.Status.Record.Inspected = details, false
+		host.Status.Record.UnusableInventory = nil // this stands for it
 		if node := host.Status.Ironic; node != nil {
 			// Once inspections are enabled again, the inventory is read again.
 			node.InspectionFinishedAt, node.UnreadInventory = nil, ""

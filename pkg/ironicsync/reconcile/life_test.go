@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -251,6 +252,9 @@ func TestGivenHardwareIsNotInspected(t *testing.T) {
 			t.Fatalf("the host was not inspected: %+v", w.host().Status)
 		}
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.InspectionMode = metal3.InspectionModeDisabled })
+		w.hosts.EditStatus(t, w.host().Name, func(h *metal3.BareMetalHost) {
+			h.Status.Record.UnusableInventory = &metal3.UnusableInventory{Problem: "too large"}
+		})
 		data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: w.host().Namespace, Name: w.host().Name}}
 		data.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: "forged"}
 		if err := w.hardware.Put(t.Context(), data); err != nil {
@@ -260,6 +264,9 @@ func TestGivenHardwareIsNotInspected(t *testing.T) {
 		time.Sleep(time.Hour)
 		if hw := w.host().Status.HardwareDetails; hw.Hostname != "forged" || lifecycle.WasInspected(w.host()) {
 			t.Errorf("an hour later, the hardware is %q", hw.Hostname)
+		}
+		if c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.InventoryReadCondition); c != nil {
+			t.Errorf("an hour later, the hardware is not what was given: %s", c.Message)
 		}
 		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.InspectionMode = "" })
 		if lifecycle.WasInspected(w.host()) {
