@@ -190,6 +190,17 @@ func isOthersDeployment(host *metal3.BareMetalHost) bool {
 // isInOthersMaintenance reports whether a host that is to be deleted, and not only detached, has a node in a
 // maintenance that somebody has asked for.
 func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
-	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) &&
-		node.Maintenance && node.Fault == "" && node.MaintenanceReason != LeavingReason(host)
+	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) && isInMaintenance(node, LeavingReason(host))
+}
+
+// isInMaintenance reports whether a node is in a maintenance that somebody has asked for. leaving is the reason of the one in which this
+// server removes it.
+func isInMaintenance(node *Node, leaving string) bool {
+	return node.Maintenance && node.Fault == "" && node.MaintenanceReason != leaving
+}
+
+// IsInMaintenance reports whether somebody has asked for the maintenance in which the host's node is.
+func IsInMaintenance(host *metal3.BareMetalHost) bool {
+	node := NodeOf(&host.Status)
+	return node != nil && isInMaintenance(node, LeavingReason(host))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/component-base/metrics"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -57,7 +56,7 @@ func enteredState(host *metal3.BareMetalHost) time.Time {
 // isLeftAlone reports whether nothing is done for a host because somebody wants it so: it is paused, detached or in a maintenance that
 // Ironic has not begun itself; or it is deleted, and waits only for the finalizers of others.
 func isLeftAlone(host *metal3.BareMetalHost) bool {
-	return metal3.IsPaused(host) || lifecycle.IsDetached(host) || meta.IsStatusConditionTrue(host.Status.Conditions, metal3.InMaintenanceCondition) ||
+	return metal3.IsPaused(host) || lifecycle.IsDetached(host) || lifecycle.IsInMaintenance(host) ||
 		host.DeletionTimestamp != nil && !slices.Contains(host.Finalizers, metal3.BareMetalHostFinalizer)
 }
 
