@@ -95,20 +95,19 @@ func waitForCluster(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
+	config.Timeout = clusterProbeTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	logged := false
 	return wait.PollUntilContextCancel(ctx, clusterProbeInterval, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, clusterProbeTimeout)
-		defer cancel()
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
 		if err == nil {
-			err = disableUnservedPolicies(ctx, client.Discovery().RESTClient(), o.Recommended.Admission)
+			err = disableUnservedPolicies(client.Discovery(), o.Recommended.Admission)
 		}
 		if err != nil && !logged {
-			klog.ErrorS(err, "Waiting for the cluster: ConfigMap kube-system/extension-apiserver-authentication or "+admissionKinds+" cannot be read. "+
+			klog.ErrorS(err, "Waiting for the cluster: ConfigMap kube-system/extension-apiserver-authentication, or which admission kinds there are, cannot be read. "+
 				"Check that kube-apiserver is running, and that the Role extension-apiserver-authentication-reader is bound to this server")
 			logged = true
 		}

@@ -48,7 +48,7 @@ func TestDisableUnservedPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = disableUnservedPolicies(t.Context(), client.Discovery().RESTClient(), &test.options)
+			err = disableUnservedPolicies(client.Discovery(), &test.options)
 			if (err != nil) != test.fails {
 				t.Errorf("error: %v", err)
 			}

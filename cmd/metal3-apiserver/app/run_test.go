@@ -144,8 +144,6 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusOK, c.lease)
 	case strings.HasSuffix(r.URL.Path, "/configmaps/"+c.configMap.Name):
 		answer(http.StatusOK, c.configMap)
-	case r.URL.Path == admissionKinds:
-		answer(http.StatusOK, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "admissionregistration.k8s.io/v1"})
 	case strings.HasSuffix(r.URL.Path, "/namespaces/"+metav1.NamespaceSystem):
 		answer(http.StatusOK, corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}})
 	default:
