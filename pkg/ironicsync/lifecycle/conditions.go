@@ -138,8 +138,8 @@ func (c conditions) setRecorded() {
 	}
 
 	node := valueOf(c.status.Ironic)
-	isInMaintenance := node.Maintenance && node.Fault == "" && node.MaintenanceReason != c.leaving
-	c.setIf(isInMaintenance, metal3.InMaintenanceCondition, conditionValue{conditionTrue, metal3.NodeInMaintenanceReason}, maintenanceMessage(node))
+	known := NodeOf(c.status)
+	c.setIf(known != nil && isInMaintenance(known, c.leaving), metal3.InMaintenanceCondition, conditionValue{conditionTrue, metal3.NodeInMaintenanceReason}, maintenanceMessage(node))
 
 	isOwnParent := c.status.Ironic != nil && c.status.Ironic.OwnParent
 	c.setIf(isOwnParent, metal3.PowerSyncedCondition, conditionValue{conditionFalse, metal3.OwnParentReason}, ownParentMessage)

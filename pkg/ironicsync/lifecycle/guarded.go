@@ -39,7 +39,7 @@ func guarded(s Situation, step Step) Step {
 }
 
 // notDetached is for whoever waits for the host to be detached, which would delete a node that may be another machine's.
-const notDetached = ". The host is not detached before that is solved"
+const notDetached = ". The host is not detached until then"
 
 // permitted is a step that nothing contradicts, or what has to be done before it.
 func permitted(s Situation, step Step) Step {

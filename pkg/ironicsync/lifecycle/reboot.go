@@ -46,8 +46,7 @@ func observeReboot(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 		status.Record.Reboot = nil
 	default:
 		failed = true
-		status.Record.Reboot = reboot.DeepCopy()
-		status.Record.Reboot.Failed = CutMessage(node.LastError)
+		reboot.Failed = CutMessage(node.LastError)
 		for _, key := range reboot.Annotations {
 			delete(status.Record.Rebooted, key)
 		}

@@ -158,9 +158,11 @@ func problemOf(done *metal3.Preparation, volumes ironic.VolumeLevels) string {
 	const success = "Ironic has carried out the RAID steps without an error, and "
 	levels := levelsOf(done.RAID)
 	made := volumes.CountOf(levels)
+	// Many controllers make RAID 0 of each disk that no volume uses: an event tells of those.
+	left := volumes.Count() - volumes.CountOf(slices.Repeat([]string{"0"}, volumes.Count()))
 	switch creates := slices.Contains(done.Steps, createStep); {
-	case !creates && volumes.Count() > 0:
-		return fmt.Sprintf(success+"has not deleted %d volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid.", volumes.Count())
+	case !creates && left > 0:
+		return fmt.Sprintf(success+"has not deleted %d volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid.", left)
 	case !creates, made == len(levels):
 		return ""
 	case volumes.Count() == 0:

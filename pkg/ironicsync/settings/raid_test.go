@@ -197,19 +197,21 @@ func TestVolumes(t *testing.T) {
 		found   ironic.VolumeLevels
 		problem string // its end; empty if the layout is there
 	}{
-		"made":                                 {layoutOf(mirror, nil), ironic.LevelsOf("1"), ""},
-		"made, in another order":               {layoutOf(two, nil), ironic.LevelsOf("5", "1"), ""},
-		"made, and the level in other words":   {layoutOf(mirror, nil), ironic.LevelsOf("1+0"), ""},
-		"made, and the level without spans":    {layoutOf(spanned, nil), ironic.LevelsOf("5"), ""},
-		"made, and the level is not known":     {layoutOf(mirror, nil), ironic.LevelsOf("?"), ""},
-		"made, and the controller makes more":  {layoutOf(mirror, nil), ironic.LevelsOf("0", "1", "0"), ""},
-		"made in software":                     {layoutOf(nil, md2), ironic.LevelsOf("1", "0"), ""},
-		"none made":                            {layoutOf(mirror, nil), "", "has made 0 of 1 volumes (raid_config): its log says why. If it says that the RAID type of volumes is missing, they are there: then remove spec.raid, which keeps them."},
-		"one of two made":                      {layoutOf(two, nil), ironic.LevelsOf("1"), "has made 1 of 2 volumes (raid_config has 1 in all): its log says why"},
-		"an old one left, and none made":       {layoutOf(mirror, nil), ironic.LevelsOf("5"), "has made 0 of 1 volumes (raid_config has 1 in all): its log says why"},
-		"an old one left, and one of two made": {layoutOf(two, nil), ironic.LevelsOf("1", "1"), "has made 1 of 2 volumes (raid_config has 2 in all): its log says why"},
-		"deleted":                              {layoutOf(noHardware, nil), "", ""},
-		"not deleted":                          {layoutOf(noHardware, nil), ironic.LevelsOf("1", "0"), "has not deleted 2 volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid."},
+		"made":                                   {layoutOf(mirror, nil), ironic.LevelsOf("1"), ""},
+		"made, in another order":                 {layoutOf(two, nil), ironic.LevelsOf("5", "1"), ""},
+		"made, and the level in other words":     {layoutOf(mirror, nil), ironic.LevelsOf("1+0"), ""},
+		"made, and the level without spans":      {layoutOf(spanned, nil), ironic.LevelsOf("5"), ""},
+		"made, and the level is not known":       {layoutOf(mirror, nil), ironic.LevelsOf("?"), ""},
+		"made, and the controller makes more":    {layoutOf(mirror, nil), ironic.LevelsOf("0", "1", "0"), ""},
+		"made in software":                       {layoutOf(nil, md2), ironic.LevelsOf("1", "0"), ""},
+		"none made":                              {layoutOf(mirror, nil), "", "has made 0 of 1 volumes (raid_config): its log says why. If it says that the RAID type of volumes is missing, they are there: then remove spec.raid, which keeps them."},
+		"one of two made":                        {layoutOf(two, nil), ironic.LevelsOf("1"), "has made 1 of 2 volumes (raid_config has 1 in all): its log says why"},
+		"an old one left, and none made":         {layoutOf(mirror, nil), ironic.LevelsOf("5"), "has made 0 of 1 volumes (raid_config has 1 in all): its log says why"},
+		"an old one left, and one of two made":   {layoutOf(two, nil), ironic.LevelsOf("1", "1"), "has made 1 of 2 volumes (raid_config has 2 in all): its log says why"},
+		"deleted":                                {layoutOf(noHardware, nil), "", ""},
+		"deleted, and the controller makes some": {layoutOf(noHardware, nil), ironic.LevelsOf("0", "0"), ""},
+		"deleted, and some of unknown levels":    {layoutOf(noHardware, nil), ironic.LevelsOf("?", "0"), ""},
+		"not deleted":                            {layoutOf(noHardware, nil), ironic.LevelsOf("1", "0"), "has not deleted 1 volumes (raid_config): its log says why. To keep them, remove hardwareRAIDVolumes from spec.raid."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Machine{Host: hostWith(redfish, tt.wanted, nil, nil)}
