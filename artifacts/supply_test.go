@@ -36,9 +36,12 @@ func TestVulncheckFailsWithoutLooking(t *testing.T) {
 				}
 			}
 			write("hack/vulncheck.sh", readDoc(t, "../hack/vulncheck.sh"))
+			write("hack/toolchain.sh", readDoc(t, "../hack/toolchain.sh"))
 			write("hack/build-linters.sh", "#!/bin/sh\n")
 			write("bin/lint/govulncheck", "#!/bin/sh\necho 'govulncheck: fetching vulnerabilities: connection refused' >&2\nexit "+test.status+"\n")
-			output, err := exec.CommandContext(t.Context(), filepath.Join(dir, "hack/vulncheck.sh")).CombinedOutput()
+			command := exec.CommandContext(t.Context(), filepath.Join(dir, "hack/vulncheck.sh"))
+			command.Env = append(os.Environ(), "GOVULNDB=https://192.0.2.1")
+			output, err := command.CombinedOutput()
 			if failed := err != nil; failed != (test.status != "0") || strings.Contains(string(output), "NOT CHECKED") != (test.want != "") {
 				t.Errorf("%v, output:\n%s", err, output)
 			}

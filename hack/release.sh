@@ -30,8 +30,6 @@ hack/tools/build.sh kubectl
 # What is not a part of the release.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go build -o "$work/release" ./hack/release
-
 if [ -n "${REPRODUCE:-}" ]; then
 	REPRODUCE='' OUT=$out hack/release.sh
 	(umask 077 && REPRODUCE='' TZ=Pacific/Kiritimati OUT=$work/again hack/release.sh)
@@ -39,6 +37,9 @@ if [ -n "${REPRODUCE:-}" ]; then
 	echo "All bytes were the same the second time."
 	exit
 fi
+
+. hack/toolchain.sh
+go build -o "$work/release" ./hack/release
 
 rm -rf "$out"
 mkdir -p "$out" "$work/source"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Looks for known vulnerabilities in the code that this project calls, in the database
-# of the Go project: https://vuln.go.dev, or GOVULNDB, or, where the first cannot be reached, the
-# module golang.org/x/vulndb of the module proxy. It fails if some are found, and also if it could not look.
+# Looks for known vulnerabilities in the code that a release of this project calls, with the standard library that it is
+# built with, in the database of the Go project: https://vuln.go.dev, or GOVULNDB, or, where the first cannot be reached,
+# the module golang.org/x/vulndb of the module proxy. It fails if some are found, and also if it could not look.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,7 @@ if [ -z "${GOVULNDB:-}" ] && ! curl -sf --max-time 20 -o /dev/null $db/index/db.
 	echo "https://vuln.go.dev cannot be reached; this is what the module golang.org/x/vulndb has" >&2
 fi
 status=0
+. hack/toolchain.sh
 bin/lint/govulncheck -db "$db" ./... || status=$?
 # Status 3 means that vulnerabilities were found.
 if [ $status -ne 0 ] && [ $status -ne 3 ]; then
