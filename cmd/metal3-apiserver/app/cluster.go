@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 const (
@@ -44,10 +45,10 @@ type clusterClients struct {
 	metadata metadata.Interface
 	// dynamic reads the Ironic objects of the Ironic Standalone Operator.
 	dynamic dynamic.Interface
-	// readerSecrets is for reads of hosts. It has no rate limit, because reads must not wait for
+	// readSecret is for reads of hosts. It has no rate limit, because reads must not wait for
 	// one; how many Secrets they read at a time is limited elsewhere.
-	readerSecrets corev1client.SecretsGetter
-	identity      *clusterIdentity
+	readSecret secrets.Reader
+	identity   *clusterIdentity
 }
 
 // newClusterClients returns nil if there is no cluster.
@@ -77,9 +78,11 @@ func newClusterClients(config *rest.Config) (*clusterClients, error) {
 	if c.dynamic, err = dynamic.NewForConfig(limited); err != nil {
 		return nil, err
 	}
-	if c.readerSecrets, err = corev1client.NewForConfig(unlimited); err != nil {
+	reader, err := corev1client.NewForConfig(unlimited)
+	if err != nil {
 		return nil, err
 	}
+	c.readSecret = secrets.NewReader(reader)
 	return &c, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	componentconfig "k8s.io/component-base/config"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
@@ -19,6 +18,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
@@ -104,12 +104,12 @@ func (c *Config) Complete() (*completedConfig, error) {
 	return &completedConfig{generic: apiserver.Complete(c.Generic), ExtraConfig: c.ExtraConfig, cluster: cluster}, nil
 }
 
-// readerSecrets returns the Secrets of the cluster for reads of hosts; nil if there is no cluster.
-func (c *completedConfig) readerSecrets() corev1client.SecretsGetter {
+// readSecret returns what reads a Secret of the cluster for reads of hosts; nil if there is no cluster.
+func (c *completedConfig) readSecret() secrets.Reader {
 	if c.cluster == nil {
 		return nil
 	}
-	return c.cluster.readerSecrets
+	return c.cluster.readSecret
 }
 
 // clusterUID returns how to learn the UID of the cluster; nil if there is no cluster.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,9 +32,7 @@ func (c *completedConfig) newFleet(ctx context.Context, instances fleet.Instance
 		Instances: instances, Namespace: c.LeaderElection.ResourceNamespace, HostsIn: hosts.ListIn, Flags: c.IronicFlags, Home: c.Ironic, Live: deps,
 	}
 	if c.cluster != nil {
-		all.Secret = func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-			return c.cluster.readerSecrets.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-		}
+		all.Secret = c.cluster.readSecret
 		all.IronicObject = func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 			return c.cluster.dynamic.Resource(fleet.IronicObjects).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		}

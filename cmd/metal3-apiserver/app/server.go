@@ -71,7 +71,7 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		}
 	}()
 	ironics := c.newFleet(readCtx, kind.Objects[*ironicapi.IronicInstance](instances), hosts, live.Deps{
-		Secrets: c.readerSecrets(), Clock: clock.RealClock{},
+		Secrets: c.readSecret(), Clock: clock.RealClock{},
 		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
 	settings, settingsReader := newFirmware(stores.Kinds, hosts, ironics)

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +26,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 const (
@@ -49,7 +49,7 @@ type Deps struct {
 	// Namespace is that of the server.
 	Namespace string
 	// Secret reads a Secret, and IronicObject an Ironic of the Ironic Standalone Operator; nil if the server runs without a cluster.
-	Secret       func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	Secret       secrets.Reader
 	IronicObject func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error)
 	// Flags is how the Ironic of the server's flags is reached, and Home its client.
 	Flags client.Config

@@ -9,8 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -20,11 +18,11 @@ import (
 
 // Passwords keeps the passwords of BMCs out of what Ironic says of hosts.
 type Passwords struct {
-	secrets corev1.SecretsGetter // may be nil
+	read secrets.Reader // may be nil
 }
 
 // NewPasswords returns Passwords that are read from Secrets; nil if the server runs without a cluster.
-func NewPasswords(secrets corev1.SecretsGetter) Passwords { return Passwords{secrets} }
+func NewPasswords(read secrets.Reader) Passwords { return Passwords{read} }
 
 // RedactPassword removes the password of the host's BMC from the texts of its node
 // (last_error, maintenance_reason), wherever a driver has put it. Texts that are recorded
@@ -39,7 +37,7 @@ func (p Passwords) RedactPassword(ctx context.Context, host *metal3.BareMetalHos
 	}
 	original := *node
 	node.RedactPassword("") // shortens long texts in the same way as the recorded ones
-	if p.secrets == nil || !hasNewTexts(host, node) {
+	if p.read == nil || !hasNewTexts(host, node) {
 		return nil
 	}
 	password, err := p.passwordOf(ctx, host)
@@ -57,7 +55,7 @@ func (p Passwords) RedactPassword(ctx context.Context, host *metal3.BareMetalHos
 func (p Passwords) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
 	return redact.With(ctx, func(ctx context.Context) (redact.Known, error) {
 		known := redact.Known{Written: writtenIn(host)}
-		if p.secrets == nil {
+		if p.read == nil {
 			return known, nil
 		}
 		password, err := p.passwordOf(ctx, host)
@@ -93,7 +91,7 @@ func (p Passwords) passwordOf(ctx context.Context, host *metal3.BareMetalHost) (
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
 		return "", nil // no Secret can have this name
 	}
-	secret, err := p.secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := p.read(ctx, host.Namespace, name)
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

@@ -35,7 +35,7 @@ func TestNoPasswordInWords(t *testing.T) {
 			})
 			var refused error
 			client.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return refused != nil, nil, refused })
-			b := newBench(t, 1, enginetest.ReaderWait, func(deps *live.Deps) { deps.Secrets = client.CoreV1() })
+			b := newBench(t, 1, enginetest.ReaderWait, func(deps *live.Deps) { deps.Secrets = secrets.NewReader(client.CoreV1()) })
 			defer b.Wait()
 			defer b.stop()
 			host := b.hosts.Host(t, enginetest.HostName(0))
@@ -98,7 +98,7 @@ func TestLongPasswords(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
 			Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password)},
 		})
-		refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: client.CoreV1()})
+		refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: secrets.NewReader(client.CoreV1())})
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "worker-0"}}
 		host.Spec.BMC.CredentialsName = "bmc"
 		err := refresher.RedactPassword(t.Context(), host, &ironic.Node{LastError: says})
@@ -121,7 +121,7 @@ func TestNoOracle(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
 		Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password)},
 	})
-	refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: client.CoreV1()})
+	refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: secrets.NewReader(client.CoreV1())})
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "worker-0"}}
 	host.Spec.BMC.CredentialsName = "bmc"
 	host.Spec.Image = &metal3.Image{URL: "http://images.example/" + password}

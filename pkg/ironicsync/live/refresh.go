@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -20,6 +19,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/flight"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/index"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // Hosts gives access to the BareMetalHosts in etcd, without the refresh that precedes every
@@ -88,7 +88,7 @@ type Deps struct {
 	Hosts  Hosts
 	Nodes  Nodes
 	// Secrets is where Passwords are read; nil if the server runs without a cluster.
-	Secrets corev1.SecretsGetter
+	Secrets secrets.Reader
 	Clock   clock.WithDelayedExecution
 	// Wait is how long a reader waits for an observation before the recorded status is served.
 	Wait time.Duration

@@ -34,7 +34,7 @@ func (a *access) lock(secret string) (unlock func()) {
 
 // get reads a Secret. If kube-apiserver refuses that, the error says in words what would help.
 func (a *access) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	secret, err := a.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := a.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 	return secret, explain(namespace, name, err)
 }
 
@@ -68,7 +68,7 @@ func (a *access) modify(ctx context.Context, namespace, name string, change func
 		if err != nil {
 			return err
 		}
-		written, err := a.client.CoreV1().Secrets(namespace).Patch(Quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		written, err := a.client.CoreV1().Secrets(namespace).Patch(quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return explain(namespace, name, err)
 		}
@@ -101,7 +101,7 @@ func (a *access) removeFinalizer(ctx context.Context, namespace, name string) er
 
 // ReplaceData writes all data of an existing Secret, if they differ.
 func (a *access) ReplaceData(ctx context.Context, namespace, name string, data map[string][]byte) error {
-	secret, err := a.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := a.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 	if err != nil || maps.EqualFunc(secret.Data, data, bytes.Equal) {
 		return err
 	}
@@ -119,12 +119,12 @@ func (a *access) ReplaceData(ctx context.Context, namespace, name string, data m
 	if err != nil {
 		return err
 	}
-	_, err = a.client.CoreV1().Secrets(namespace).Patch(Quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = a.client.CoreV1().Secrets(namespace).Patch(quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
 func (a *access) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
-	return ignoreNotFound(a.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
+	return ignoreNotFound(a.client.CoreV1().Secrets(secret.Namespace).Delete(quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}))
 }
 
 // ignoreNotFound returns nil if err says that an object does not exist, and err otherwise.

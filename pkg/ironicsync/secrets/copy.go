@@ -32,7 +32,7 @@ func (s *Secrets) Copy(ctx context.Context, from, to types.NamespacedName, label
 	if isKnown && known.from == from && version != "" && !lifecycle.IsNewerVersion(version, known.version) && s.Watched(to.Namespace, to.Name) {
 		return nil
 	}
-	source, err := s.client.CoreV1().Secrets(from.Namespace).Get(Quiet(ctx), from.Name, metav1.GetOptions{})
+	source, err := s.client.CoreV1().Secrets(from.Namespace).Get(quiet(ctx), from.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func typeOfCopy(source corev1.SecretType) corev1.SecretType {
 
 func (a *access) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 	secrets := a.client.CoreV1().Secrets(wanted.Namespace)
-	existing, err := secrets.Get(Quiet(ctx), wanted.Name, metav1.GetOptions{})
+	existing, err := secrets.Get(quiet(ctx), wanted.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -74,7 +74,7 @@ func (a *access) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 	default:
 		return a.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data)
 	}
-	_, err = secrets.Create(Quiet(ctx), wanted, metav1.CreateOptions{})
+	_, err = secrets.Create(quiet(ctx), wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("copy %s/%s was created in the meantime", wanted.Namespace, wanted.Name) // and is looked at again
 	}

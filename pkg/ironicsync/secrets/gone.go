@@ -26,7 +26,7 @@ func ReleaseGone(ctx context.Context, client kubernetes.Interface, meta metadata
 	s := New(client, meta, namespaces)
 	var errs []error
 	for namespace := range s.informers {
-		list, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).List(Quiet(ctx), metav1.ListOptions{
+		list, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).List(quiet(ctx), metav1.ListOptions{
 			LabelSelector: metal3.EnvironmentLabel + "=" + metal3.EnvironmentLabelValue,
 		})
 		if err != nil {

@@ -108,10 +108,10 @@ func MetadataInformer(meta metadata.Interface, resource, namespace string) cache
 	all := meta.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace)
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return all.List(Quiet(ctx), options)
+			return all.List(quiet(ctx), options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return all.Watch(Quiet(ctx), options)
+			return all.Watch(quiet(ctx), options)
 		},
 	}, meta), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	_ = informer.SetTransform(func(obj any) (any, error) { // fails only after the informer was started
