@@ -163,7 +163,7 @@ func (w *Watch) noteLease(lease *coordinationv1.Lease) {
 // HostChanged notices that the operator has written the status of a host. old is nil if the host has just appeared, and host if it
 // is gone.
 func (w *Watch) HostChanged(old, host *metal3.BareMetalHost) {
-	if old != nil && host != nil && old.UID == host.UID && writesStatus(old, host) {
+	if old != nil && host != nil && old.UID == host.UID && WritesStatus(old, host) {
 		klog.V(1).InfoS("The Bare Metal Operator has written the status of a host", "host", klog.KObj(host))
 		// The host is not named, because the reason is shown in all namespaces.
 		w.note("The Bare Metal Operator is running: it writes the statuses of hosts. " + advice)
@@ -181,9 +181,9 @@ func (w *Watch) Recall(hosts []*metal3.BareMetalHost) {
 	}
 }
 
-// writesStatus reports whether the operator has written the status between two versions of a host. Whoever may not write statuses cannot
-// feign this: see the strategy of hosts.
-func writesStatus(old, host *metal3.BareMetalHost) bool {
+// WritesStatus reports whether the operator has written the status between two versions of a host. Whoever may not write the
+// statuses of all namespaces cannot feign this: see the strategies of hosts.
+func WritesStatus(old, host *metal3.BareMetalHost) bool {
 	wrote := func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == Name && entry.Subresource == "status" && !slices.ContainsFunc(old.ManagedFields, func(before metav1.ManagedFieldsEntry) bool {
 			return before.Manager == entry.Manager && before.Subresource == entry.Subresource && before.Operation == entry.Operation &&

@@ -41,7 +41,7 @@ func TestLaterRecordIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		hosts, status := store.NewHosts(api), baremetalhost.NewStatusREST(baremetalhost.NewREST(api, struct{ baremetalhost.Refresher }{}, nil, nil), scheme)
+		hosts, status := store.NewHosts(api), baremetalhost.NewStatusREST(baremetalhost.NewREST(api, struct{ baremetalhost.Refresher }{}, nil, nil), scheme, nil)
 		writes := map[string]func(*metal3.BareMetalHost) error{
 			"PUT": func(h *metal3.BareMetalHost) error {
 				h.Spec.Online = true

@@ -60,7 +60,7 @@ type Deps struct {
 	Admission admission.Interface
 	// Consoles opens consoles.
 	Consoles baremetalhost.ConsoleOpener
-	// Authorizer permits consoles, and knows who may refer to which Secrets.
+	// Authorizer permits consoles, and knows who may refer to which Secrets, and who may be the Bare Metal Operator.
 	Authorizer authorizer.Authorizer
 	// Events has events written about who has requested what; may be nil.
 	Events baremetalhost.EventRecorder
@@ -73,7 +73,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, deps Deps) map[string]rest.Stor
 	recorded := store.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Ironic: deps.IronicOf, Prover: deps.Live, Refresher: deps.Live, Passwords: deps.Live, Events: deps.Events}
 	hostREST := baremetalhost.NewREST(s.Hosts, deps.Live, deps.IronicOf, deps.Live)
-	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
+	statusREST := baremetalhost.NewStatusREST(hostREST, scheme, deps.Authorizer)
 	updates := baremetalhost.NewAdmission(deps.Admission, scheme)
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}
 	bmcs := baremetalhost.NewBMCQueue()

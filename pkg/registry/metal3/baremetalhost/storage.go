@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
@@ -108,7 +109,8 @@ func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	return showSilence(obj.(*metal3.BareMetalHost), err), nil
 }
 
-// NewStatusREST returns the status subresource of r.
-func NewStatusREST(r *REST, scheme *runtime.Scheme) *kind.StatusREST {
-	return kind.StatusOf(r.Store, statusStrategy{newStrategy(scheme)}, r)
+// NewStatusREST returns the status subresource of r. The authorizer knows who may be the Bare Metal Operator; nil permits
+// everything.
+func NewStatusREST(r *REST, scheme *runtime.Scheme, authorizer authorizer.Authorizer) *kind.StatusREST {
+	return kind.StatusOf(r.Store, statusStrategy{newStrategy(scheme), authorizer}, r)
 }

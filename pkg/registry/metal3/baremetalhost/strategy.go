@@ -14,13 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
@@ -53,7 +57,9 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	host, oldHost := obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)
 	host.Status = oldHost.Status
-	keepStatusManagers(host, oldHost)
+	// All hosts are held when the Bare Metal Operator writes the status of one, so who has written it is not up to whoever
+	// may write managedFields.
+	keepManagers(host, oldHost, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
 	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
@@ -67,14 +73,12 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	}
 }
 
-// keepStatusManagers takes over from the stored host who has written its status, which whoever may write managedFields could
-// change otherwise: all hosts are held when the Bare Metal Operator writes the status of one.
-func keepStatusManagers(host, stored *metal3.BareMetalHost) {
-	ofStatus := func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" }
-	others := func(entry metav1.ManagedFieldsEntry) bool { return !ofStatus(entry) }
+// keepManagers takes over the given entries of managedFields from the stored host.
+func keepManagers(host, stored *metal3.BareMetalHost, given func(metav1.ManagedFieldsEntry) bool) {
+	others := func(entry metav1.ManagedFieldsEntry) bool { return !given(entry) }
 	kept := slices.DeleteFunc(slices.Clone(stored.ManagedFields), others)
-	if given := slices.DeleteFunc(slices.Clone(host.ManagedFields), others); !equality.Semantic.DeepEqual(given, kept) {
-		host.ManagedFields = append(slices.DeleteFunc(slices.Clone(host.ManagedFields), ofStatus), kept...)
+	if written := slices.DeleteFunc(slices.Clone(host.ManagedFields), others); !equality.Semantic.DeepEqual(written, kept) {
+		host.ManagedFields = append(slices.DeleteFunc(slices.Clone(host.ManagedFields), given), kept...)
 	}
 }
 
@@ -109,7 +113,11 @@ func (strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
 func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
 // statusStrategy controls how clients write hosts through /status: only the status can be changed.
-type statusStrategy struct{ strategy }
+type statusStrategy struct {
+	strategy
+	// authorizer knows who may write the statuses of all hosts. Nil permits everything.
+	authorizer authorizer.Authorizer
+}
 
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return kind.ResetFields(metal3.SchemeGroupVersion, "spec", "metadata")
@@ -120,9 +128,34 @@ func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 	status, managed := host.Status, host.ManagedFields
 	oldHost.DeepCopyInto(host)
 	host.Status, host.ManagedFields = status, managed
+	if bmo.WritesStatus(oldHost, host) && !s.mayBeOperator(ctx) {
+		keepManagers(host, oldHost, func(entry metav1.ManagedFieldsEntry) bool {
+			return entry.Manager == bmo.Name && entry.Subresource == "status"
+		})
+	}
 	if len(s.ValidateUpdate(ctx, host, oldHost)) == 0 { // otherwise it is refused
 		keepWhatDecides(&host.Status, oldHost.Status.DeepCopy())
 	}
+}
+
+// mayBeOperator reports whether the user of a request may write the statuses of all hosts, as the Bare Metal Operator may.
+// Everybody can use its name, and has all hosts of all namespaces held if that is believed.
+func (s statusStrategy) mayBeOperator(ctx context.Context) bool {
+	if s.authorizer == nil {
+		return true
+	}
+	user, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return false
+	}
+	decision, _, err := s.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: user, Verb: "update", APIGroup: metal3.GroupName, APIVersion: metal3.SchemeGroupVersion.Version,
+		Resource: "baremetalhosts", Subresource: "status", ResourceRequest: true,
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Whether the Bare Metal Operator has written a status is not known, and it does not count as at work", "user", user.GetName())
+	}
+	return decision == authorizer.DecisionAllow
 }
 
 // keepWhatDecides takes over from the stored status all by which the server decides what is done to a machine: what it is

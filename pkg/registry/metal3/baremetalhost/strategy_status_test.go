@@ -3,16 +3,23 @@
 package baremetalhost
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/randfill"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 )
 
 // statusFields says of each field of a status whether clients that may write statuses can change it. What a lie in one of
@@ -130,6 +137,54 @@ func TestWhoWritesTheStatus(t *testing.T) {
 		stored.ManagedFields, written.ManagedFields = test.stored, test.written
 		strategy{}.PrepareForUpdate(t.Context(), written, stored)
 		if diff := cmp.Diff(test.want, written.ManagedFields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestWhoMayBeTheOperator: who may write the statuses of some namespaces cannot feign by the name that the Bare Metal Operator
+// writes them, which has the hosts of all namespaces held. The operator, which may write all, is noticed.
+func TestWhoMayBeTheOperator(t *testing.T) {
+	rights := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetVerb() != "update" || a.GetAPIGroup() != "metal3.io" || a.GetResource() != "baremetalhosts" || a.GetSubresource() != "status" || a.GetName() != "" {
+			t.Errorf("asked about %+v", a)
+		}
+		switch {
+		case a.GetUser().GetName() == "operator", a.GetUser().GetName() == "tenant" && a.GetNamespace() == "mine":
+			return authorizer.DecisionAllow, "", nil
+		case a.GetUser().GetName() == "unknown":
+			return authorizer.DecisionNoOpinion, "", errors.New("kube-apiserver is away")
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})
+	entry := func(manager string, minute int) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", Time: new(metav1.Unix(int64(60*minute), 0))}
+	}
+	entries := func(e ...metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry { return e }
+	before, now, own := entry(bmo.Name, 1), entry(bmo.Name, 2), entry("capm3", 2)
+	lost := before // another manager has taken fields over
+	lost.FieldsV1 = metav1.NewFieldsV1(`{}`)
+	for name, test := range map[string]struct {
+		user                  string
+		stored, written, want []metav1.ManagedFieldsEntry
+	}{
+		"first status of the operator's": {user: "operator", written: entries(now), want: entries(now)},
+		"another one":                    {user: "operator", stored: entries(before), written: entries(now), want: entries(now)},
+		"feigned":                        {user: "tenant", written: entries(own, now), want: entries(own)},
+		"feigned where the operator was": {user: "tenant", stored: entries(before), written: entries(own, now), want: entries(own, before)},
+		"it cannot be told":              {user: "unknown", written: entries(now), want: entries()},
+		"nobody":                         {written: entries(now), want: entries()},
+		"under another name":             {user: "tenant", stored: entries(before), written: entries(lost, own), want: entries(lost, own)},
+	} {
+		host := func(managed []metav1.ManagedFieldsEntry) *metal3.BareMetalHost {
+			return &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "mine", Name: "x", ManagedFields: managed}}
+		}
+		ctx, written := t.Context(), host(test.written)
+		if test.user != "" {
+			ctx = genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: test.user})
+		}
+		statusStrategy{authorizer: rights}.PrepareForUpdate(ctx, written, host(test.stored))
+		if diff := cmp.Diff(test.want, written.ManagedFields, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -162,7 +162,7 @@ func TestUpdateRefused(t *testing.T) {
 		{"against the rules", func(h *metal3.BareMetalHost) { h.Spec.BootMode = "floppy" }, apierrors.IsInvalid},
 	}
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme, nil)
 		host := storetest.Create(t, store, newHost("worker-0"))
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestUpdateRefused(t *testing.T) {
 
 func TestStatusUpdate(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme, nil)
 		before := storetest.Create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Labels = map[string]string{"rack": "1"}
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer}

@@ -57,7 +57,7 @@ func TestTable(t *testing.T) {
 	t.Run("columns", func(t *testing.T) { testColumns(t, store) })
 	t.Run("rows", func(t *testing.T) { testRows(t, store) })
 	t.Run("of a subresource", func(t *testing.T) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme, nil)
 		if diff := cmp.Diff(printedCells, toTable(t, status, printed(), nil).Rows[0].Cells); diff != "" {
 			t.Error(diff)
 		}
