@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ironic "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 )
 
 // verbs in the order in which they are written down.
@@ -93,29 +95,58 @@ func TestEveryRoleIsTried(t *testing.T) {
 		})
 		controller := strings.HasPrefix(role.Name, "system:") // the cluster's own, for all kinds
 		if about && !controller && !tried[role.Name] {
-			t.Errorf("ClusterRole %s grants permissions on metal3.io, and nobody in the matrix has it", role.Name)
+			t.Errorf("ClusterRole %s grants permissions on %v, and nobody in the matrix has it", role.Name, groups())
 		}
 	}
 }
 
-const matrixHead = `# Who may do what with metal3.io/v1alpha1: each line was requested, not only asked for.
-# "Every kind" are all resources of the group that are in a namespace, "every status" their status subresources.
+const matrixHead = `# Who may do what with metal3.io/v1alpha1 and ironic.metal3-apiserver.io/v1alpha1 (candidates, ironicinstances):
+# each line was requested, not only asked for.
+# "Every kind" are all resources of metal3.io that are in a namespace, "every status" their status subresources.
 # Written by: go test ./test/security -run TestMatrix -update
 
 `
 
 type place struct{ what, namespace string }
 
-// discover returns what is served, by resource or resource/subresource.
+// groupVersions are those that our server serves.
+var groupVersions = []string{groupVersion, "/apis/" + ironic.GroupName + "/v1alpha1"}
+
+// groups are those of the groupVersions.
+func groups() (all []string) {
+	for _, served := range groupVersions {
+		all = append(all, strings.Split(served, "/")[2])
+	}
+	return all
+}
+
+// discover returns what is served, by resource or resource/subresource. Each has its group and version.
 func discover(t *testing.T, ctx context.Context) []metav1.APIResource {
 	t.Helper()
-	var list metav1.APIResourceList
-	got := throughKube(t, user(t, "admin", "system:masters")).get(t, ctx, groupVersion)
-	if err := json.Unmarshal([]byte(got.body), &list); err != nil || len(list.APIResources) == 0 {
-		t.Fatalf("discovery: %d %s", got.code, got.body)
+	admin := throughKube(t, user(t, "admin", "system:masters"))
+	var all []metav1.APIResource
+	for _, served := range groupVersions {
+		var list metav1.APIResourceList
+		got := admin.get(t, ctx, served)
+		if err := json.Unmarshal([]byte(got.body), &list); err != nil || len(list.APIResources) == 0 {
+			t.Fatalf("discovery of %s: %d %s", served, got.code, got.body)
+		}
+		for _, r := range list.APIResources {
+			r.Group, r.Version, _ = strings.Cut(strings.TrimPrefix(served, "/apis/"), "/")
+			all = append(all, r)
+		}
 	}
-	slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
-	return list.APIResources
+	slices.SortFunc(all, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// collectionOf returns the path of all objects of a kind, in a namespace or, if that is empty, in all.
+func collectionOf(r metav1.APIResource, namespace string) string {
+	resource, _, _ := strings.Cut(r.Name, "/")
+	if namespace != "" {
+		resource = "namespaces/" + namespace + "/" + resource
+	}
+	return "/apis/" + r.Group + "/" + r.Version + "/" + resource
 }
 
 // allowed returns the resources by the verbs that get past authorization.
@@ -164,14 +195,11 @@ func allowed(t *testing.T, ctx context.Context, c *client, where place, resource
 
 // request is the HTTP request of a verb, about the object x.
 func request(r metav1.APIResource, verb, namespace string) (method, path, body string) {
-	resource, subresource, isSub := strings.Cut(r.Name, "/")
-	collection := groupVersion + "/namespaces/" + namespace + "/" + resource
+	_, subresource, isSub := strings.Cut(r.Name, "/")
 	if !r.Namespaced && namespace != "" {
 		return "", "", ""
 	}
-	if namespace == "" {
-		collection = groupVersion + "/" + resource
-	}
+	collection := collectionOf(r, namespace)
 	object := collection + "/x"
 	if isSub {
 		object += "/" + subresource
@@ -184,7 +212,7 @@ func request(r metav1.APIResource, verb, namespace string) (method, path, body s
 	if r.Namespaced && namespace == "" && (verb == "create" || verb == "deletecollection") {
 		return "", "", ""
 	}
-	kind := fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":%q,"metadata":{"name":"x"}}`, r.Kind)
+	kind := fmt.Sprintf(`{"apiVersion":"%s/%s","kind":%q,"metadata":{"name":"x"}}`, r.Group, r.Version, r.Kind)
 	const dry = "?dryRun=All"
 	switch verb {
 	case "get", "list":

@@ -45,6 +45,7 @@ func TestPoliciesSeeActions(t *testing.T) {
 	for _, tt := range []struct{ user, path, body, says string }{
 		{"switcher", "/power", off, refusal},
 		{"owner", "/power", off, "user owner must not change " + ns + "/x (): online is false"},
+		{"owner", "/inspect", `{"spec":{}}`, "user owner must not change " + ns + "/x (): online is true"},
 		{"owner", "/retry", `{"spec":{}}`, "user owner must not change " + ns + "/x (status): online is true"},
 	} {
 		if got := post(tt.user, tt.path, tt.body); got.code != http.StatusUnprocessableEntity || !strings.Contains(got.body, tt.says) {

@@ -322,8 +322,8 @@ func everything(t *testing.T, ctx context.Context) map[string]string {
 	c := throughKube(t, master)
 	for _, r := range discover(t, ctx) {
 		if slices.Contains(r.Verbs, "list") {
-			found[r.Name] = c.get(t, ctx, groupVersion+"/"+r.Name).body
-			found[r.Name+" as a table"] = c.with("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").get(t, ctx, groupVersion+"/"+r.Name+"?includeObject=Object").body
+			found[r.Name] = c.get(t, ctx, collectionOf(r, "")).body
+			found[r.Name+" as a table"] = c.with("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").get(t, ctx, collectionOf(r, "")+"?includeObject=Object").body
 		}
 	}
 	for name, path := range map[string]string{

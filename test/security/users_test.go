@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	ironic "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -23,9 +24,11 @@ type person struct {
 	certificates []tls.Certificate
 	// token is that of a service account, who has no certificate.
 	token string
-	// role is a cluster role, rule a rule, that he has in his namespace.
-	role string
-	rule *rbacv1.PolicyRule
+	// role is a cluster role, rule a rule, that he has in his namespace. With everywhere, he has the role in the whole cluster, and it
+	// is about the kinds of Ironics, which are in no namespace.
+	role       string
+	rule       *rbacv1.PolicyRule
+	everywhere bool
 	// probe is a permission that the role grants, as in "get baremetalhosts". That is the default.
 	probe string
 }
@@ -69,6 +72,9 @@ func roleHolders() []person {
 	holder := func(role, probe string) person {
 		return person{name: role, what: role + " in his namespace", role: role, probe: probe}
 	}
+	everywhere := func(role, probe string) person {
+		return person{name: role, what: role + " in the whole cluster", role: role, probe: probe, everywhere: true}
+	}
 	named := func(name string) *rbacv1.PolicyRule {
 		return &rbacv1.PolicyRule{APIGroups: []string{"metal3.io"}, Resources: []string{"baremetalhosts", "baremetalhosts/power"}, Verbs: []string{"*"}, ResourceNames: []string{name}}
 	}
@@ -83,6 +89,8 @@ func roleHolders() []person {
 		holder("metal3-baremetalhosts-clean", "create baremetalhosts/clean"),
 		holder("metal3-policies-editor", "create hostdeploypolicies"),
 		holder("metal3-kinds-controller", "patch preprovisioningimages"),
+		everywhere("metal3-candidates-reader", "list candidates"),
+		everywhere("metal3-ironics-editor", "create ironicinstances"),
 		{name: "named", what: "named: all on the host x and its power, by resourceNames", rule: named("x")},
 		{name: "misnamed", what: "misnamed: all on the host y and its power, by resourceNames", rule: named("y")},
 		{name: "robot", what: "robot: a service account of his namespace, with edit there", role: "edit", token: "to be made"},
@@ -165,11 +173,13 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 		resource.Verb, resource.Resource, _ = strings.Cut(p.probe, " ")
 		resource.Resource, resource.Subresource, _ = strings.Cut(resource.Resource, "/")
 	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: p.name}, RoleRef: ref,
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.name}},
-	}
-	if _, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.name}}
+	if p.everywhere {
+		resource.Namespace, resource.Group = "", ironic.GroupName
+		bindEverywhere(t, ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: p.name + "-" + ns}, RoleRef: ref, Subjects: subjects})
+	} else if _, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: p.name}, RoleRef: ref, Subjects: subjects,
+	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, ctx, func() string {
@@ -182,6 +192,20 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 			return p.what + ": the role does not count yet"
 		}
 		return ""
+	})
+}
+
+// bindEverywhere binds a role in the whole cluster until the test ends.
+func bindEverywhere(t *testing.T, ctx context.Context, binding *rbacv1.ClusterRoleBinding) {
+	t.Helper()
+	bindings := s.Core.RbacV1().ClusterRoleBindings()
+	if _, err := bindings.Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bindings.Delete(context.WithoutCancel(ctx), binding.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
