@@ -3,6 +3,7 @@
 package artifacts
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -110,5 +112,16 @@ func TestDocumentedRoles(t *testing.T) {
 	numbers := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 	if want := "define " + numbers[len(defined)] + " ClusterRoles for users"; !strings.Contains(readDoc(t, "../docs/security.md"), want) {
 		t.Errorf("docs/security.md does not say that the manifests %s", want)
+	}
+}
+
+// TestDocumentedQueues compares how many requests of a namespace wait at most, according to docs/security.md, with the queues that a
+// namespace has in the priority level of all kinds.
+func TestDocumentedQueues(t *testing.T) {
+	level := named[*flowcontrolv1.PriorityLevelConfiguration](parse(t, rendered(t)["site-basic-auth"]), "metal3")
+	queuing := level.Spec.Limited.LimitResponse.Queuing
+	want := fmt.Sprintf("429 beyond %d waiting requests", queuing.HandSize*queuing.QueueLengthLimit)
+	if !strings.Contains(readDoc(t, "../docs/security.md"), want) {
+		t.Errorf("docs/security.md does not say: %s", want)
 	}
 }

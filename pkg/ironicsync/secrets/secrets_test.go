@@ -174,6 +174,19 @@ func TestContentsAreNeverWritten(t *testing.T) {
 	}
 }
 
+// TestDataSecretsAreNotOwned: a Secret that a host names for something else than its BMC does not go with the host, and is not kept for
+// it, even if it has a username and a password.
+func TestDataSecretsAreNotOwned(t *testing.T) {
+	secrets, client := newSecrets(newSecret())
+	if _, err := secrets.Data(t.Context(), "metal3", "host-0-bmc"); err != nil {
+		t.Fatal(err)
+	}
+	want := newSecret(func(s *corev1.Secret) {
+		s.Labels = map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue}
+	})
+	sameSecret(t, "the Secret", want, readSecret(t, client))
+}
+
 func TestClaimTrimsWhitespace(t *testing.T) {
 	secrets, _ := newSecrets(newSecret(func(s *corev1.Secret) {
 		s.Data = map[string][]byte{"username": []byte(" " + username + "\n"), "password": []byte("\t" + password + "\r\n")}

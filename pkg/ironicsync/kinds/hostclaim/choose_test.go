@@ -156,6 +156,30 @@ func TestAdmitsOnce(t *testing.T) {
 	}
 }
 
+// TestSizeOfAPolicy: what is kept of a policy besides the object, which docs/security.md promises. All that is allocated for it counts,
+// also what is not kept.
+func TestSizeOfAPolicy(t *testing.T) {
+	names := make([]string, maxNamed)
+	for i := range names {
+		names[i] = fmt.Sprintf("%063d", i)
+	}
+	for _, expression := range []string{"^" + strings.Repeat("[0-9a-f]?", 113), "^" + strings.Repeat("a", 990), "^(" + strings.Repeat("0*|", 200) + "b)$"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := newPolicy(&metal3.HostDeployPolicy{Spec: metal3.HostDeployPolicySpec{HostClaimNamespaces: &metal3.HostClaimNamespaces{NameMatches: expression}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			p.isNamed(name)
+		}
+		runtime.ReadMemStats(&after)
+		if size := after.TotalAlloc - before.TotalAlloc; size > 1<<20 {
+			t.Errorf("%d KiB are allocated for a policy with %.20s...", size>>10, expression)
+		}
+	}
+}
+
 // The expressions of a selector are not copied for each of them. What one of them costs depends on the build, with the race detector
 // and without; ten times as many must not cost a hundred times as much.
 func TestLongSelectors(t *testing.T) {
