@@ -64,8 +64,6 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	counted := status.ErrorCount > 0 || status.ProvisioningFailCount > 0
 	if counted {
 		status.ErrorCount, status.ProvisioningFailCount, status.Record.MachineErrors = 0, 0, 0
-		now := metav1.Now()
-		status.LastUpdated = &now
 	}
 	switch {
 	case status.ErrorType == "":

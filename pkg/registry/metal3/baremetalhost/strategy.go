@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,6 +136,9 @@ func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 	}
 	if len(s.ValidateUpdate(ctx, host, oldHost)) == 0 { // otherwise it is refused
 		keepWhatDecides(&host.Status, oldHost.Status.DeepCopy())
+		if !equality.Semantic.DeepEqual(host.Status, oldHost.Status) {
+			host.Status.LastUpdated = lifecycle.StatusTime(time.Now())
+		}
 	}
 }
 
@@ -159,10 +163,11 @@ func (s statusStrategy) mayBeOperator(ctx context.Context) bool {
 }
 
 // keepWhatDecides takes over from the stored status all by which the server decides what is done to a machine: what it is
-// said to run, which node it has, what was asked of Ironic, or which disk is the root device. The permission to write a
-// status must not include any of that: a lie would have a machine undeployed and its disks erased, or would have another
-// controller believe that it is off. What is left can be written, because nothing is concluded from it, as the tests
-// show, except that lower counts of errors have the server try again, and higher ones have it wait longer, or provision no more.
+// said to run, which node it has, what was asked of Ironic, which disk is the root device, or since when Ironic is at work.
+// The permission to write a status must not include any of that: a lie would have a machine undeployed and its disks
+// erased, or would have another controller believe that it is off. What is left can be written, because nothing is concluded
+// from it, as the tests show, except that lower counts of errors have the server try again, and higher ones have it wait
+// longer, or provision no more.
 // A host that has no node or no hardware yet can be given either: a node must then be proven to be the host's.
 func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	if stored.Provisioning.ID == "" {
@@ -181,9 +186,6 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	status.ErrorCount, status.ProvisioningFailCount = written.ErrorCount, written.ProvisioningFailCount
 	if status.ErrorCount == 0 { // then giving up, which counts the machine's own errors, is as far away
 		status.Record.MachineErrors = 0
-	}
-	if written.LastUpdated != nil { // without it, a status in an annotation would be restored once more
-		status.LastUpdated = written.LastUpdated
 	}
 }
 

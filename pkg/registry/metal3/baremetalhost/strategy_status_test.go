@@ -29,7 +29,7 @@ var statusFields = map[string]bool{
 	"ErrorType":             true,  // what is shown
 	"ErrorMessage":          true,  // what is shown
 	"Conditions":            true,  // what is shown; others have conditions of their own
-	"LastUpdated":           true,  // what is shown; it cannot be removed
+	"LastUpdated":           false, // for how long a locked host counts in the fair shares
 	"ErrorCount":            true,  // when it is tried again
 	"ProvisioningFailCount": true,  // whether it is tried again
 	"HardwareProfile":       false, // which disk is the root device
@@ -115,6 +115,37 @@ func TestStatusThatDecides(t *testing.T) {
 		keepWhatDecides(&host.Status, test.stored.DeepCopy())
 		if diff := cmp.Diff(test.want, host.Status); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestLastUpdated: whoever writes a status, the server says when that was.
+func TestLastUpdated(t *testing.T) {
+	old, now := metav1.NewTime(time.Now().Add(-time.Hour)), metav1.NewTime(time.Now().Truncate(time.Second))
+	for name, test := range map[string]struct {
+		stored *metav1.Time
+		write  func(*metal3.BareMetalHostStatus)
+		isNow  bool
+	}{
+		"nothing":                       {stored: &old, write: func(*metal3.BareMetalHostStatus) {}},
+		"set back":                      {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.LastUpdated = new(metav1.Unix(1, 0)) }},
+		"set forward":                   {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.LastUpdated = new(metav1.NewTime(now.AddDate(1, 0, 0))) }},
+		"removed":                       {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.LastUpdated = nil }},
+		"invented":                      {write: func(s *metal3.BareMetalHostStatus) { s.LastUpdated = new(metav1.Unix(1, 0)) }},
+		"the error":                     {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.ErrorMessage = "x" }, isNow: true},
+		"the error, and it is set back": {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.ErrorMessage, s.LastUpdated = "x", new(metav1.Unix(1, 0)) }, isNow: true},
+		"a field that is ignored":       {stored: &old, write: func(s *metal3.BareMetalHostStatus) { s.PoweredOn = true }},
+	} {
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "mine", Name: "x", ResourceVersion: "1"}, Status: metal3.BareMetalHostStatus{LastUpdated: test.stored}}
+		written := host.DeepCopy()
+		test.write(&written.Status)
+		if refused := (statusStrategy{}).ValidateUpdate(t.Context(), written, host); len(refused) > 0 {
+			t.Fatal(refused)
+		}
+		statusStrategy{}.PrepareForUpdate(t.Context(), written, host)
+		got := written.Status.LastUpdated
+		if test.isNow && (got == nil || got.Before(&now)) || !test.isNow && !got.Equal(test.stored) {
+			t.Errorf("%s: last updated %v", name, got)
 		}
 	}
 }

@@ -208,7 +208,10 @@ func TestStatusUpdate(t *testing.T) {
 		}
 		want := before.DeepCopy()
 		want.Status.ProvisioningFailCount = 3
-		want.ResourceVersion = after.ResourceVersion
+		want.ResourceVersion, want.Status.LastUpdated = after.ResourceVersion, after.Status.LastUpdated
+		if after.Status.LastUpdated.IsZero() {
+			t.Error("the status changed, but lastUpdated did not")
+		}
 		if diff := cmp.Diff(want, after); diff != "" {
 			t.Errorf("more than the status was written (- want, + got):\n%s", diff)
 		}
