@@ -163,10 +163,11 @@ func (e *unreadWish) Error() string {
 // when there is nothing else to do for the host, because no step depends on it, and Ironic takes twice as
 // long for each of these lists as for a node: when they were read after each state on the way to provisioned,
 // that took nearly a tenth of Ironic's CPU time. Nor is there nothing else to do while Ironic works on the node:
-// a state that it has just reached may be followed by the next step as soon as the lock is released. A read of the
-// objects refreshes them anyway.
+// a state that it has just reached may be followed by the next step as soon as the lock is released, or, after an
+// inspection, as soon as the inventory is there. A read of the objects refreshes them anyway.
 func (w *Watch) Refresh(ctx context.Context, host *metal3.BareMetalHost) {
-	if node := host.Status.Ironic; node != nil && (node.Reservation != "" || ironic.ProvisionState(node.ProvisionState).IsInTransit()) {
+	if node := host.Status.Ironic; node != nil && (node.Reservation != "" || ironic.ProvisionState(node.ProvisionState).IsInTransit() ||
+		node.InventoryPending && host.Status.Provisioning.State == metal3.StateInspecting) {
 		return
 	}
 	w.bios.refresh(ctx, host)
