@@ -134,7 +134,7 @@ var (
 		"Hosts whose machines are left alone, because what is recorded of them contradicts what Ironic says, by the reason of the condition Held. Only on the leader.",
 		[]string{"reason"}, nil, metrics.ALPHA, "")
 	longestInStateDesc = metrics.NewDesc("metal3_hosts_longest_in_state_seconds",
-		"How long the host has been in the provisioning state that has been there longest, without those that are paused, detached or in maintenance. Only on the leader.",
+		"How long the host has been in the provisioning state that has been there longest, without those that are paused, detached, in maintenance or delayed. Only on the leader.",
 		[]string{"state"}, nil, metrics.ALPHA, "")
 	slotsDesc = metrics.NewDesc("metal3_provisioning_slots",
 		"How many hosts may be inspected, provisioned and deprovisioned at a time (--provisioning-limit), by Ironic; 0 is no limit. Only on the leader.",
@@ -209,7 +209,7 @@ type fleet struct {
 	// unreachable are those whose BMCs Ironic does not get through to, by Ironic.
 	unreachable map[string]int
 	// longest is how long a host has been in a state at most, of those that the server works on. What somebody has it leave alone stays
-	// where it is for as long as they like.
+	// where it is for as long as they like, and what is delayed for as long as those before it take, which count themselves.
 	longest map[string]float64
 }
 
@@ -235,7 +235,7 @@ func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) 
 		status := &host.Status
 		state := stateLabel(status.Provisioning.State)
 		f.hosts[fleetKey{status.Record.Ironic, state, labelValue(status.OperationalStatus, operationalStatuses)}]++
-		if !isLeftAlone(host) {
+		if !isLeftAlone(host) && status.OperationalStatus != metal3.OperationalStatusDelayed {
 			f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
 		}
 		if status.ErrorType != "" {

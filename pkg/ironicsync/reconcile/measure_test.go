@@ -125,7 +125,7 @@ func TestHeldHosts(t *testing.T) {
 	}
 }
 
-// TestLongestInState: a host that somebody has left alone does not hide one that is stuck.
+// TestLongestInState: a host that somebody has left alone, or that only waits for others, does not hide one that is stuck, nor pass for one.
 func TestLongestInState(t *testing.T) {
 	deleted := func(finalizers ...string) func(*metal3.BareMetalHost) {
 		return func(h *metal3.BareMetalHost) {
@@ -146,6 +146,7 @@ func TestLongestInState(t *testing.T) {
 		"as it is":                            {func(*metal3.BareMetalHost) {}, true},
 		"paused":                              {func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.PausedAnnotation: "mine"} }, false},
 		"detached":                            {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"waiting for room below the limit":    {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed }, false},
 		"to be detached":                      {func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.DetachedAnnotation: ""} }, true},
 		"maintenance that somebody asked for": {maintenance(""), false},
 		"maintenance of Ironic itself":        {maintenance(ironic.FaultPowerFailure), true},
