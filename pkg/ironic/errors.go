@@ -28,6 +28,8 @@ type APIError struct {
 	Message string
 	// Op is what was tried, such as "set power state of node N".
 	Op string
+	// RetryAfter is for how long the answer asks the client to wait; 0 if it does not.
+	RetryAfter time.Duration
 
 	// said are those of the phrases that were in the answer as it came.
 	said []string

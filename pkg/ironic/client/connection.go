@@ -31,9 +31,16 @@ const (
 	// or a 503. Writes are never tried again here: whoever plans them looks at
 	// what Ironic has first.
 	readRetries = 2
-	// retryDelay is the least delay before the first retry; with the jitter, it is up to three times
-	// as long.
+	// retryDelay is the least delay before the first retry after a broken connection; with the jitter, it is up to three
+	// times as long. After a 503 it is busyFactor times as long as that: Ironic has too much to do, and a request that
+	// follows at once adds to it. Both retries together leave time for an answer while a reader of hosts waits.
 	retryDelay = 50 * time.Millisecond
+	busyFactor = 4
+	// maxRetryAfter bounds the Retry-After of a 503 that is waited for here, in a connection that others wait for. An
+	// Ironic that asks for more time is left alone until the caller comes again. With the jitter, it is up to half as
+	// long again: all who were refused are told the same.
+	maxRetryAfter    = 2 * time.Second
+	retryAfterJitter = 0.5
 )
 
 // connection sends requests to an Ironic.
@@ -91,7 +98,7 @@ func (c *connection) do(ctx context.Context, r request) error {
 	defer inFlight.Dec()
 
 	var renewed, renegotiated bool
-	retries := wait.Backoff{Duration: retryDelay, Factor: 2, Jitter: 2, Steps: readRetries}
+	retries := &wait.Backoff{Duration: retryDelay, Factor: 2, Jitter: 2, Steps: readRetries}
 	for {
 		sc, err := c.try(ctx, r)
 		switch status := statusOf(err); {
@@ -103,14 +110,23 @@ func (c *connection) do(ctx context.Context, r request) error {
 			// Ironic was replaced by an older one, or is being upgraded.
 			c.features.Store(nil)
 			renegotiated = true
-		case r.method == http.MethodGet && retries.Steps > 0 && (ironic.IsConnectionReset(err) || status == http.StatusServiceUnavailable):
-			if !c.pause(ctx, retries.Step()) {
-				return err
-			}
+		case r.method == http.MethodGet && c.mayRetry(ctx, err, retries):
 		default:
 			return err
 		}
 	}
+}
+
+// mayRetry reports whether a GET that has failed is to be sent again now. Before, it waits.
+func (c *connection) mayRetry(ctx context.Context, err error, retries *wait.Backoff) bool {
+	var answer *ironic.APIError
+	switch isBusy := errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable; {
+	case retries.Steps == 0:
+		return false
+	case isBusy && answer.RetryAfter <= maxRetryAfter:
+		return c.pause(ctx, max(busyFactor*retries.Step(), wait.Jitter(answer.RetryAfter, retryAfterJitter)))
+	}
+	return ironic.IsConnectionReset(err) && c.pause(ctx, retries.Step())
 }
 
 // acquire waits for a free slot as long as the caller does.

@@ -163,9 +163,28 @@ func (r *request) decode(answer []byte, header http.Header) error {
 func requestError(ctx context.Context, op string, err error, secrets []string, waited time.Duration) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		return ironic.NewAPIErrorIn(ctx, op, answer.Actual, answer.Body, secrets)
+		api := ironic.NewAPIErrorIn(ctx, op, answer.Actual, answer.Body, secrets)
+		api.RetryAfter = retryAfter(answer.ResponseHeader)
+		return api
 	}
 	return ironic.NewUnavailableError(op, err, waited)
+}
+
+// retryAfter returns for how long an answer asks the client to wait; 0 if it does not.
+func retryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	until, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	answered, err := http.ParseTime(header.Get("Date")) // by the same clock
+	if err != nil {
+		return 0
+	}
+	return max(until.Sub(answered), 0)
 }
 
 // statusOf returns the HTTP status of Ironic's answer; 0 if there was none.
