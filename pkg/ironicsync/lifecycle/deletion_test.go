@@ -71,9 +71,14 @@ func TestDeletionTellsIronicFirst(t *testing.T) {
 }
 
 // Errors from before a deletion are not its own: each host has three tries to be
-// deprovisioned.
+// deprovisioned, also if the clock of the replica that began to deprovision it before was wrong.
 func TestDeletionCountsItsOwnErrors(t *testing.T) {
 	provisioning := []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(3)}
+	began := func(ago time.Duration) hostOption {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.OperationHistory.Deprovision.Start = metav1.NewTime(created.Add(ago))
+		}
+	}
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
@@ -82,13 +87,13 @@ func TestDeletionCountsItsOwnErrors(t *testing.T) {
 		"deployment failed":         {provisioning, nodeIn(ironic.DeployFail), "deleted"},
 		"fourth deployment":         {provisioning, nodeIn(ironic.DeployWait), "deleted"},
 		"provisioned, power failed": {provisionedHost, nodeIn(ironic.Active), "deleted"},
-		"cleaning goes on":          {[]hostOption{withState(metal3.StateDeprovisioning), failedTimes(3)}, nodeIn(ironic.CleanWait), "Wait"},
-		"undeploying failed":        {[]hostOption{withState(metal3.StateDeprovisioning)}, nodeIn(ironic.Error), "deleted"},
+		"cleaning goes on":          {[]hostOption{withState(metal3.StateDeprovisioning), began(-time.Hour), failedTimes(3)}, nodeIn(ironic.CleanWait), "Wait"},
+		"undeploying failed":        {[]hostOption{withState(metal3.StateDeprovisioning), began(-time.Hour)}, nodeIn(ironic.Error), "deleted"},
+		"failed, a clock ahead":     {[]hostOption{withState(metal3.StateDeprovisioning), began(time.Hour)}, nodeIn(ironic.Error), "deleted"},
 		"node lost":                 {provisionedHost, nil, "CreateNode"},
 		"node lost, registered":     {provisionedHost, nodeIn(ironic.Enroll), "Register"},
 	} {
 		host := newHost(and(tt.options, withError(metal3.ProvisioningError, "no", 3))...)
-		host.Status.OperationHistory.Deprovision.Start = metav1.NewTime(created.Add(-time.Hour))
 		SetFailure(host, metal3.ProvisioningError, "no")
 		deleted(host)
 		step := nextOf(planned(host, tt.node))

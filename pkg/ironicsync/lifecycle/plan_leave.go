@@ -251,9 +251,9 @@ func isBeforeDeployment(host *metal3.BareMetalHost, node *Node) bool {
 }
 
 // isDeletionBegun reports whether the host is being deprovisioned because of its deletion, so that
-// its errors are those of the deletion.
+// its errors are those of the deletion. Which of two times is the later one does not tell: they are by the clocks of two replicas.
 func isDeletionBegun(host *metal3.BareMetalHost) bool {
-	return host.Status.Provisioning.State == metal3.StateDeprovisioning && !host.Status.OperationHistory.Deprovision.Start.Before(host.DeletionTimestamp)
+	return host.Status.Provisioning.State == metal3.StateDeprovisioning && host.Status.OperationHistory.Deprovision.Start.Equal(host.DeletionTimestamp)
 }
 
 // isBeingCleaned reports whether undeploying, which includes cleaning, is under way.

@@ -173,8 +173,8 @@ func enterExternallyProvisioned(t transition) {
 
 func enterDeprovisioning(t transition) {
 	start := t.now
-	if start.Before(t.host.DeletionTimestamp) { // set by another replica, whose clock is ahead
-		start = *t.host.DeletionTimestamp
+	if deleted := t.host.DeletionTimestamp; deleted != nil {
+		start = *deleted // by which isDeletionBegun knows it
 	}
 	t.status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
 }
