@@ -76,6 +76,8 @@ type attempt struct {
 	ended time.Time
 	// look is when to look at the drive again after that.
 	look time.Time
+	// isFormer is set if Ironic was asked for something else before: for an image that may come late, and is not what is wanted now.
+	isFormer bool
 }
 
 const (

@@ -177,7 +177,9 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 	recorded := image.Status.AttachedImage.URL
 	inserted := slices.ContainsFunc(drives, func(d ironic.VirtualMedia) bool { return d.IsOptical() && d.Inserted })
 	// The wanted image is recorded once Ironic is to attach it. Until then, the drive is to become empty.
-	if isOpen := inserted != (recorded == wanted); isOpen && node.LastError == "" {
+	isOpen := inserted != (recorded == wanted) && node.LastError == ""
+	// One that was recorded, is not wanted any more and is not there may come yet, when nobody would look for it, or as another one.
+	if isOpen || !inserted && recorded != "" && recorded != wanted && c.mayCome(image) {
 		if after := c.awaitBMC(image); after > 0 {
 			return outcome{after: after}, nil
 		}
@@ -210,8 +212,8 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 		return outcome{}, err
 	}
 	if err := client.AttachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID, wanted); err != nil {
-		attached := "" // what a BMC that answers has refused is not in its drive
-		if ironic.IsTimeout(err) {
+		attached := "" // what was refused is not in the drive
+		if !ironic.IsNotCarriedOut(err) {
 			attached = wanted // it may be, later
 		}
 		return c.failed(ctx, image, attached, fmt.Sprintf("image %s cannot be attached", wanted), err)
@@ -273,7 +275,8 @@ func isLiveISO(host *metal3.BareMetalHost) bool {
 func (c *Controller) attempted(image *metal3.DataImage, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, before = c.attemptFor(image)
+	last, found := c.attemptFor(image)
+	before = found && !last.isFormer
 	if key := kinds.KeyOf(image); now {
 		c.attempts[key] = attempt{image: image.UID, wanted: wantedURL(image), at: c.Clock.Now()}
 	} else {
@@ -288,12 +291,25 @@ func (c *Controller) attemptFor(image *metal3.DataImage) (last attempt, found bo
 	return last, found && last.image == image.UID && last.wanted == wantedURL(image)
 }
 
+// mayCome reports whether what was in the drive, or was to be, was not ejected by us. From now on, it is waited for.
+func (c *Controller) mayCome(image *metal3.DataImage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, found := c.attemptFor(image)
+	if found {
+		return last.isFormer
+	}
+	c.attempts[kinds.KeyOf(image)] = attempt{image: image.UID, wanted: wantedURL(image), at: c.Clock.Now(), isFormer: true}
+	return true
+}
+
 // lateBMC is for how long a BMC may show the drive as it was before, after Ironic has said that it has changed it. Some accept
 // the request (202) and carry it out seconds later, for which Ironic does not wait.
 const lateBMC = 30 * time.Second
 
 // awaitBMC returns when to look at the drive again if Ironic was asked to change it and has ended, by its own account well, so
-// short a while ago that the BMC may still carry it out; zero otherwise.
+// short a while ago that the BMC may still carry it out; zero otherwise. An image that is to go is waited for as long as
+// Ironic may still carry out a request without an answer, if there was an error: nobody looks for it later.
 func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -305,7 +321,11 @@ func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
 	if last.ended.IsZero() {
 		last.ended = now
 	}
-	if now.Sub(last.ended) >= lateBMC {
+	limit := lateBMC
+	if last.isFormer && last.wanted == "" && image.Status.Error.Message != "" {
+		limit = metal3.AskedLimit
+	}
+	if now.Sub(last.ended) >= limit {
 		return 0
 	}
 	after := pauseAfter(now.Sub(last.at))

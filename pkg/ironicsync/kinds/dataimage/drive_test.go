@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,21 +165,57 @@ func TestAttachIsRepeated(t *testing.T) {
 	}
 }
 
-// An image that is attached after nobody waited for it any more does not stay in the drive when its DataImage is deleted.
+// An image that is attached after nobody waited for it any more does not stay in the drive when its DataImage is deleted, before or after
+// that, nor is it taken for the one that is wanted then. A server that was restarted meanwhile knows of it, too.
 func TestAttachedTooLate(t *testing.T) {
-	w := newWorld(t)
-	c := w.controller()
-	w.lateAnswer = true
-	if _, problem := w.powerOn(c); !strings.Contains(problem, "no answer within 30s") {
-		t.Errorf("the problem is %q", problem)
-	}
-	w.drive = w.image.Spec.URL
-	w.image.DeletionTimestamp = new(metav1.Now())
-	for range 5 {
-		w.reconcile(c)
-	}
-	if w.drive != "" || w.image != nil {
-		t.Errorf("%q is in the drive, the DataImage is %+v", w.drive, w.image)
+	const a, b, never = "http://images.example/a.iso", "http://images.example/b.iso", -1
+	deleted := func(d *metal3.DataImage) { d.DeletionTimestamp = new(metav1.Now()) }
+	changed := func(d *metal3.DataImage) { d.Spec.URL = b }
+	timeout := &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer within 30s"}
+	for name, test := range map[string]struct {
+		answer error
+		change func(*metal3.DataImage)
+		after  time.Duration // the change, the image comes
+		drive  string
+	}{
+		"and then deleted":             {timeout, deleted, 0, ""},
+		"after it was deleted":         {timeout, deleted, 3 * time.Minute, ""},
+		"after an internal error":      {ironicSays(500, "Timed out waiting for a reply"), deleted, 3 * time.Minute, ""},
+		"and then changed":             {timeout, changed, 0, b},
+		"after the URL was changed":    {timeout, changed, 20 * time.Second, b},
+		"never, but refused, deleted":  {ironicSays(400, "no"), deleted, never, ""},
+		"never, after it was deleted":  {timeout, deleted, never, ""},
+		"never, after it was replaced": {timeout, changed, never, b},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.attachAnswer = test.answer
+			if ready, problem := w.powerOn(w.controller()); ready || problem == "" {
+				t.Fatalf("%t, %q", ready, problem)
+			}
+			test.change(w.image)
+			w.attachAnswer = nil
+			c, due := w.controller(), w.clock.Now().Add(test.after)
+			attach := func() {
+				if test.after != never && !due.IsZero() {
+					due, w.drive = time.Time{}, a
+				}
+			}
+			for range 100 {
+				if !w.clock.Now().Before(due) {
+					attach()
+				}
+				if ready, _, err := c.BeforePowerOn(t.Context(), w.host); ready || err != nil {
+					break
+				}
+				w.reconcile(c)
+			}
+			w.reconcile(c)
+			attach() // while nobody looks any more
+			if w.drive != test.drive || w.image != nil && (w.image.Spec.URL != test.drive || w.image.Status.AttachedImage.URL != test.drive) {
+				t.Errorf("%q is in the drive, the DataImage is %+v", w.drive, w.image)
+			}
+		})
 	}
 }
 

@@ -31,14 +31,14 @@ type world struct {
 	getError  error
 	// attachError is what Ironic finds when it attaches an image, after it has accepted the request.
 	attachError string
-	// lateAnswer has no attachment answered in time, which is carried out all the same, later.
-	lateAnswer bool
-	notAllowed error
-	unproven   string // why the node is not the host's
-	clock      *clocktesting.FakePassiveClock
-	requests   []string
-	events     enginetest.Events
-	images     *enginetest.Slot[*metal3.DataImage]
+	// attachAnswer is what an attachment is answered with.
+	attachAnswer error
+	notAllowed   error
+	unproven     string // why the node is not the host's
+	clock        *clocktesting.FakePassiveClock
+	requests     []string
+	events       enginetest.Events
+	images       *enginetest.Slot[*metal3.DataImage]
 	// ironics are those that there are, by name. The world is that of the server's flags.
 	ironics enginetest.Ironics[Ironic]
 }
@@ -105,8 +105,8 @@ func (w *world) AttachVirtualMedia(_ context.Context, fence ironic.Fence, _, url
 	if w.drive != "" {
 		w.t.Error("Ironic 29.0 attaches nothing to a drive that is not empty")
 	}
-	if w.lateAnswer {
-		return &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer within 30s"}
+	if w.attachAnswer != nil {
+		return w.attachAnswer
 	}
 	w.node.LastError = w.attachError
 	if w.attachError == "" {
