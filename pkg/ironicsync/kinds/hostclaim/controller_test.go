@@ -267,6 +267,16 @@ func TestHostsOfOthers(t *testing.T) {
 		if w.claim != nil || w.host().Spec.ConsumerRef != nil {
 			t.Errorf("the claim is %+v, its host %+v", w.claim, w.host().Spec)
 		}
+		// The one that the claim could have had is free after the pause: nothing reminds of the claim then.
+		named := names(freeHost("racks", "worker-8", nil))
+		named.Annotations = map[string]string{metal3.PausedAnnotation: "forever"}
+		named.Spec.ConsumerRef, named.ResourceVersion = nil, w.hosts["worker-8"].ResourceVersion
+		if diff := cmp.Diff(named, w.hosts["worker-8"]); diff != "" {
+			t.Errorf("the paused host (-want +got):\n%s", diff)
+		}
+		if w.hosts["worker-9"].Spec.ConsumerRef == nil {
+			t.Error("a host without a policy is written")
+		}
 	})
 	t.Run("two", func(t *testing.T) {
 		w := newWorld(t)

@@ -41,9 +41,9 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 		case waitsFor != "" && isOwn:
 			deleting := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletingReason, waitsFor)
 			return c.record(ctx, claim, result{host: emptied, associated: deleting}) // a change of the host continues
-		case waitsFor != "":
-			continue // it may name the claim to keep it
 		}
+		// One that only names the claim is not waited for while it is paused: it may name the claim to keep it. Later, nobody would know
+		// that there was one, so it stops naming it now, and nothing else is done to it.
 		if isOwn {
 			namespaces[host.Namespace] = true
 		}
