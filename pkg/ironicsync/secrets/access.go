@@ -35,7 +35,7 @@ func (a *access) lock(secret string) (unlock func()) {
 // get reads a Secret. If kube-apiserver refuses that, the error says in words what would help.
 func (a *access) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret, err := a.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
-	return secret, explain(namespace, name, err)
+	return secret, explain(namespace, name, "that it is read", err)
 }
 
 // Read reads a Secret as it is, which need not have the label of the Secrets of hosts.
@@ -61,6 +61,7 @@ func (a *access) modify(ctx context.Context, namespace, name string, change func
 			return err
 		}
 		read = secret.ResourceVersion
+		before := secret.ObjectMeta.DeepCopy()
 		if !change(secret) {
 			return nil
 		}
@@ -70,7 +71,7 @@ func (a *access) modify(ctx context.Context, namespace, name string, change func
 		}
 		written, err := a.client.CoreV1().Secrets(namespace).Patch(quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			return explain(namespace, name, err)
+			return explain(namespace, name, changeOf(before, &secret.ObjectMeta), err)
 		}
 		secret.ResourceVersion = written.ResourceVersion
 		return nil

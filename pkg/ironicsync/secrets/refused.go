@@ -5,9 +5,13 @@ package secrets
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // role is the ClusterRole of the manifests with the rights to Secrets.
@@ -45,8 +49,8 @@ func IsRefusal(err error) bool {
 	return errors.As(err, &status) && deniedByWebhook.MatchString(status.Status().Message)
 }
 
-// explain returns an error of kube-apiserver, in words if it is a refusal.
-func explain(namespace, name string, err error) error {
+// explain returns an error of kube-apiserver, in words if it is a refusal. change is what admission would have to admit.
+func explain(namespace, name, change string, err error) error {
 	switch {
 	case err == nil || !IsRefusal(err):
 		return err
@@ -54,5 +58,23 @@ func explain(namespace, name string, err error) error {
 		verb := missingRight.FindStringSubmatch(err.Error())[1]
 		return &RefusedError{fmt.Sprintf("metal3-apiserver has no right to %s Secrets in namespace %q. Bind the ClusterRole %s to its service account there. kube-apiserver: %v", verb, namespace, role, err), err}
 	}
-	return &RefusedError{fmt.Sprintf("the admission of the cluster does not let metal3-apiserver change Secret %q. It has to admit a label and a finalizer. kube-apiserver: %v", name, err), err}
+	return &RefusedError{fmt.Sprintf("the admission of the cluster does not let metal3-apiserver change Secret %q. It has to admit %s. kube-apiserver: %v", name, change, err), err}
+}
+
+// changeOf names what has changed of the metadata of a Secret, for who can have it admitted.
+func changeOf(before, after *metav1.ObjectMeta) string {
+	var changes []string
+	if !maps.Equal(before.Labels, after.Labels) {
+		changes = append(changes, "a label")
+	}
+	switch added := len(after.Finalizers) - len(before.Finalizers); {
+	case added > 0:
+		changes = append(changes, "a finalizer")
+	case added < 0:
+		changes = append(changes, "the removal of a finalizer")
+	}
+	if !slices.EqualFunc(before.OwnerReferences, after.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
+		changes = append(changes, "another owner")
+	}
+	return strings.Join(changes, " and ")
 }

@@ -112,8 +112,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		"reading":                      {"get", lacking("get"), true, `metal3-apiserver has no right to get Secrets in namespace "metal3". Bind the ClusterRole metal3-apiserver-secrets to its service account there.`},
 		"writing":                      {"patch", lacking("patch"), true, `metal3-apiserver has no right to patch Secrets in namespace "metal3". Bind`},
-		"a webhook that gives no code": {"patch", codeless, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
-		"a webhook":                    {"patch", hook, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
+		"a webhook that gives no code": {"patch", codeless, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit a label and a finalizer. kube-apiserver: `},
+		"a webhook":                    {"patch", hook, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit a label and a finalizer. kube-apiserver: `},
 	} {
 		secrets, client := newSecrets(newSecret())
 		client.PrependReactor(tt.verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.refusal })
@@ -133,6 +133,47 @@ func TestRefusals(t *testing.T) {
 			if first, _, _ := strings.Cut(err.Error(), ". "); len(first) > 100 {
 				t.Errorf("%s: the first sentence has %d characters", name, len(first))
 			}
+		}
+	}
+}
+
+// TestWhatHasToBeAdmitted: only what is really written has to be admitted. The Secret of a switch, or with the user data of a host, gets
+// no finalizer.
+func TestWhatHasToBeAdmitted(t *testing.T) {
+	label := func(s *corev1.Secret) {
+		s.Labels = map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue}
+	}
+	for name, tt := range map[string]struct {
+		secret *corev1.Secret
+		write  func(*Secrets) error
+		want   string
+	}{
+		"of a switch": {newSecret(), func(s *Secrets) error {
+			_, err := s.Own(t.Context(), "metal3", "host-0-bmc", metav1.OwnerReference{Kind: "BareMetalSwitch", Name: "leaf", UID: "u"}, func(*corev1.Secret) bool { return true })
+			return err
+		}, "a label"},
+		"user data": {newSecret(), func(s *Secrets) error {
+			_, err := s.Data(t.Context(), "metal3", "host-0-bmc")
+			return err
+		}, "a label"},
+		"of a BMC": {newSecret(), func(s *Secrets) error {
+			_, err := s.Claim(t.Context(), newHost())
+			return err
+		}, "a label and a finalizer"},
+		"of a BMC, labelled": {newSecret(label), func(s *Secrets) error {
+			_, err := s.Claim(t.Context(), newHost())
+			return err
+		}, "a finalizer"},
+		"of a host that goes": {newSecret(claimedBy(newHost())), func(s *Secrets) error {
+			return s.Release(t.Context(), newHost(deleted), "host-0-bmc")
+		}, "the removal of a finalizer"},
+	} {
+		secrets, client := newSecrets(tt.secret)
+		client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, forbidden(`admission webhook "labels.example.com" denied the request: no`)
+		})
+		if err := tt.write(secrets); err == nil || !strings.Contains(err.Error(), `Secret "host-0-bmc". It has to admit `+tt.want+". kube-apiserver: ") {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 }
