@@ -165,9 +165,6 @@ type keystone struct {
 
 func (k *keystone) options() (gophercloud.AuthOptions, gophercloud.EndpointOpts, error) {
 	auth, endpoint, err := parseCloud(k.cfg)
-	if err == nil && auth.IdentityEndpoint == "" {
-		err = errors.New("clouds.yaml has no auth_url for it")
-	}
 	if err != nil {
 		return auth, endpoint, fmt.Errorf("cloud %q: %w", k.cfg.Cloud, err)
 	}

@@ -21,11 +21,25 @@ func parseCloud(cfg Config) (gophercloud.AuthOptions, gophercloud.EndpointOpts, 
 			return gophercloud.AuthOptions{}, gophercloud.EndpointOpts{}, err
 		}
 	}
-	auth, endpoint, _, err := clouds.Parse(cloudOptions(cfg)...)
-	if err != nil && len(cfg.CloudsYAML) > 0 {
-		return auth, endpoint, errInvalidClouds // errors of the parser quote what they cannot use
+	auth, endpoint, _, err := parse(cfg)
+	switch {
+	case err == nil && auth.IdentityEndpoint == "":
+		err = errNoKeystone
+	case err != nil && !errors.Is(err, errNoKeystone) && len(cfg.CloudsYAML) > 0:
+		err = errInvalidClouds // errors of the parser quote what they cannot use
 	}
 	return auth, endpoint, err
+}
+
+// parse reads the cloud. gophercloud panics over one without "auth", as that of an Ironic without Keystone is, and may over others:
+// a file, or the Secret of an IronicInstance, must not end the server.
+func parse(cfg Config) (auth gophercloud.AuthOptions, endpoint gophercloud.EndpointOpts, config *tls.Config, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errNoKeystone
+		}
+	}()
+	return clouds.Parse(cloudOptions(cfg)...)
 }
 
 func cloudOptions(cfg Config) []clouds.ParseOption {
@@ -49,11 +63,14 @@ func cloudOptions(cfg Config) []clouds.ParseOption {
 
 // cloudTLS returns the TLS configuration of a cloud in a clouds.yaml that is a file.
 func cloudTLS(cfg Config) (*tls.Config, error) {
-	_, _, config, err := clouds.Parse(cloudOptions(cfg)...)
+	_, _, config, err := parse(cfg)
 	return config, err
 }
 
-var errInvalidClouds = errors.New("the clouds.yaml is not a valid one")
+var (
+	errInvalidClouds = errors.New("the clouds.yaml is not a valid one")
+	errNoKeystone    = errors.New("clouds.yaml has no auth_url for it. Only an Ironic with Keystone has a cloud: for others, leave it out")
+)
 
 // givenCloud is what a cloud in Config.CloudsYAML says of certificates.
 type givenCloud struct {

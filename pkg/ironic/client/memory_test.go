@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,6 +77,9 @@ func TestBadCloudsInMemory(t *testing.T) {
 		"other types":        {"clouds: {metal: {auth: s3cret}}", "not a valid one"},
 		"another cloud":      {"clouds: {other: {}}", `has no cloud "metal"`},
 		"no Keystone":        {"clouds: {metal: {auth: {password: s3cret}}}", "no auth_url"},
+		"standalone Ironic":  {"clouds: {metal: {auth_type: none, baremetal_endpoint_override: 'https://s3cret'}}", "no auth_url"},
+		"null auth":          {"clouds: {metal: {auth: null, password: s3cret}}", "no auth_url"},
+		"empty entry":        {"clouds: {metal: }", "no auth_url"},
 		"CA file":            {fmt.Sprintf(entry, "cacert: /etc/s3cret"), "names files"},
 		"client certificate": {fmt.Sprintf(entry, "cert: /a, key: /b"), "names files"},
 	} {
@@ -85,6 +89,16 @@ func TestBadCloudsInMemory(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
+	}
+	for _, entry := range []string{"{auth_type: none}", "", "{auth: {username: u, password: p}}"} {
+		file := filepath.Join(t.TempDir(), "clouds.yaml")
+		if err := os.WriteFile(file, []byte("clouds:\n  metal: "+entry), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+		if _, err := New(Config{Cloud: "metal"}); err == nil || !strings.Contains(err.Error(), "no auth_url") {
+			t.Errorf("a file with %q: %v", entry, err)
+		}
 	}
 	// A profile is in a file beside clouds.yaml, which must not be looked for.
 	if _, err := New(Config{Cloud: "metal", CloudsYAML: fmt.Appendf(nil, entry, "profile: vendor")}); err != nil {

@@ -123,7 +123,10 @@ func (c connection) dial(name string, flags client.Config) (*client.Client, erro
 	}
 	switch {
 	case c.cloud != "":
-		config.CloudsYAML = c.credentials[cloudsKey]
+		if config.CloudsYAML = bytes.TrimSpace(c.credentials[cloudsKey]); len(config.CloudsYAML) == 0 {
+			// Without it, the client would look for the server's own clouds.yaml, and send that user's token to this endpoint.
+			return nil, &Problem{api.SecretInvalidReason, "the Secret has no " + cloudsKey}
+		}
 	case c.credentials != nil:
 		config.Username, config.Password = string(bytes.TrimSpace(c.credentials[usernameKey])), string(bytes.TrimSpace(c.credentials[passwordKey]))
 		if config.Username == "" || config.Password == "" {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -177,7 +178,11 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 	objects, members, failed := make([]*ironicObject, len(all)), make([]*Member, len(all)), make([]error, len(all))
 	var reading sync.WaitGroup // of Ironic objects and Secrets, for which a cluster that hangs takes its time
 	for i, instance := range all {
-		reading.Go(func() { objects[i], failed[i] = f.connector.objectOf(ctx, instance, before.objects[instance.Name]) })
+		reading.Go(func() {
+			objects[i], failed[i] = orPanic(ctx, instance, func() (*ironicObject, error) {
+				return f.connector.objectOf(ctx, instance, before.objects[instance.Name])
+			})
+		})
 	}
 	reading.Wait()
 	endpoints := make([]string, len(all))
@@ -196,7 +201,11 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 			failed[i] = &Problem{api.SameEndpointReason, "this is the endpoint of " + ironic.DescribeInstance(twin) + ", too"}
 			continue
 		}
-		reading.Go(func() { members[i], failed[i] = f.member(ctx, instance, objects[i], before.members[instance.Name]) })
+		reading.Go(func() {
+			members[i], failed[i] = orPanic(ctx, instance, func() (*Member, error) {
+				return f.member(ctx, instance, objects[i], before.members[instance.Name])
+			})
+		})
 	}
 	reading.Wait()
 	for i, instance := range all {
@@ -214,6 +223,18 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 		now.selections = append(now.selections, s)
 	}
 	return now
+}
+
+// orPanic returns what find returns. A panic is a problem of that IronicInstance: what its Secret or its Ironic object contains does not
+// end the server, whose other replicas would read it, too.
+func orPanic[T any](ctx context.Context, instance *api.IronicInstance, find func() (*T, error)) (found *T, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			found, err = nil, &Problem{api.UnusableReason, "this is a bug of metal3-apiserver, please report it with its log"}
+			klog.FromContext(ctx).Error(err, "Panic", "ironicInstance", instance.Name, "panic", cause, "stack", string(debug.Stack()))
+		}
+	}()
+	return find()
 }
 
 // closeFormer closes what is no longer used, in the background.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +319,50 @@ func TestSecretComesAndGoes(t *testing.T) {
 			t.Errorf("it is deleted, and was last observed at %s", last)
 		}
 	})
+}
+
+// TestCloudsOfInstances: an instance with a cloud is used as the user in its own Secret, and never as that of the server's clouds.yaml.
+// A clouds.yaml that cannot be used is a problem of its instance.
+func TestCloudsOfInstances(t *testing.T) {
+	const entry = "clouds:\n  metal: {auth: {auth_url: 'https://keystone.example.com', username: u, password: s3cret}}"
+	own := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(own, []byte(entry), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", own)
+	inBubble(t, []string{"b"}, func(t *testing.T, b *bench) {
+		b.instances.put(instance("b", withSecret("b"), func(spec *api.IronicInstanceSpec) { spec.Cloud = "metal" }))
+		for name, content := range map[string]map[string][]byte{
+			"without clouds.yaml": {"username": []byte("u"), "password": []byte("s3cret")},
+			"empty":               {"clouds.yaml": []byte(" \n")},
+			"without Keystone":    {"clouds.yaml": []byte("clouds: {metal: {auth_type: none}}")},
+			"another cloud":       {"clouds.yaml": []byte("clouds: {other: {}}")},
+		} {
+			b.mu.Lock()
+			b.secrets["b"] = content
+			b.mu.Unlock()
+			b.settle()
+			if got := b.reason("b"); got != api.SecretInvalidReason {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+		b.mu.Lock()
+		b.secrets["b"] = map[string][]byte{"clouds.yaml": []byte(entry)}
+		b.mu.Unlock()
+		b.settle()
+		if got := b.reason("b"); got != "" {
+			t.Errorf("with a clouds.yaml: %q", got)
+		}
+	})
+}
+
+// TestPanicOfOneInstance: it leaves the others and the process alone.
+func TestPanicOfOneInstance(t *testing.T) {
+	_, err := orPanic(t.Context(), instance("b"), func() (*Member, error) { panic("an index is out of range") })
+	problem := new(Problem)
+	if !errors.As(err, &problem) || problem.Reason != api.UnusableReason {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestSpecChanges: another endpoint is another client; what only the leader needs is another Member with the same one.
