@@ -91,10 +91,11 @@ func New(config genericapiserver.CompletedConfig) (*genericapiserver.GenericAPIS
 }
 
 // InstallAPIGroup makes the server serve the API group from the given storage. The keys of
-// storage are the names of resources and subresources. The server is ready for PrepareRun then.
-func InstallAPIGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
+// storage are the names of resources and subresources. encoded is how many bytes of hosts' JSON
+// may be kept for lists. The server is ready for PrepareRun then.
+func InstallAPIGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage, encoded int64) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, runtime.NewParameterCodec(Scheme), Codecs)
-	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)
+	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer, encoded)
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
 	return server.InstallAPIGroup(&group)
 }
@@ -117,12 +118,12 @@ type jsonAndYAML struct {
 	offered []runtime.SerializerInfo
 }
 
-func newJSONAndYAML(stock runtime.NegotiatedSerializer) jsonAndYAML {
+func newJSONAndYAML(stock runtime.NegotiatedSerializer, encoded int64) jsonAndYAML {
 	s := jsonAndYAML{NegotiatedSerializer: stock}
 	for _, info := range stock.SupportedMediaTypes() {
 		switch info.MediaType {
 		case runtime.ContentTypeJSON:
-			info.Serializer = newHostListEncoder(info.Serializer)
+			info.Serializer = newHostListEncoder(info.Serializer, encoded)
 			s.offered = append(s.offered, info)
 		case runtime.ContentTypeYAML:
 			s.offered = append(s.offered, info)

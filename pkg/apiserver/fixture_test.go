@@ -137,7 +137,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, metal3registry.Deps{Live: s.live, IronicOf: s.ironicOf, Admission: s.admit, Events: &s.requested, CleanSteps: cleanSteps})); err != nil {
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, metal3registry.Deps{Live: s.live, IronicOf: s.ironicOf, Admission: s.admit, Events: &s.requested, CleanSteps: cleanSteps}), 32<<20); err != nil {
 		t.Fatal(err)
 	}
 	instances, err := ironicregistry.NewInstances(apiserver.Scheme, config.RESTOptionsGetter, "metal3-system")

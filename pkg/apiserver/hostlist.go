@@ -8,12 +8,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"sync"
 	"time"
 	"weak"
 
 	"github.com/klauspost/compress/s2"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -28,7 +29,7 @@ import (
 // one content. The answer to a dry run carries a resourceVersion that is not its own.
 type hostListEncoder struct {
 	runtime.Serializer
-	encoded *cache.Expiring // of encodedHost, by types.UID
+	encoded *encodedHosts
 }
 
 // encodedHost is the JSON of a host at a resourceVersion: that of its hardware details, which are most of
@@ -49,12 +50,9 @@ type encodedHardware struct {
 	json []byte
 }
 
-// encodedFor is how long the JSON of a host is kept, so that deleted hosts do not
-// stay in memory.
-const encodedFor = 10 * time.Minute
-
-func newHostListEncoder(stock runtime.Serializer) *hostListEncoder {
-	return &hostListEncoder{Serializer: stock, encoded: cache.NewExpiring()}
+// newHostListEncoder returns an encoder that keeps at most so many bytes of JSON.
+func newHostListEncoder(stock runtime.Serializer, most int64) *hostListEncoder {
+	return &hostListEncoder{Serializer: stock, encoded: newEncodedHosts(most)}
 }
 
 // Encode writes what the stock serializer writes, byte for byte.
@@ -98,11 +96,9 @@ func (e *hostListEncoder) Encode(obj runtime.Object, w io.Writer) error {
 
 // encodeHost returns the JSON of a host, as it is known or made anew.
 func (e *hostListEncoder) encodeHost(host *v1alpha1.BareMetalHost) (encodedHost, error) {
-	var known encodedHost
-	if found, ok := e.encoded.Get(host.UID); ok {
-		if known = found.(encodedHost); known.resourceVersion == host.ResourceVersion {
-			return known, nil
-		}
+	known, ok := e.encoded.get(host.UID)
+	if ok && known.resourceVersion == host.ResourceVersion {
+		return known, nil
 	}
 	rest, hardwareAt, err := encodeRest(host)
 	if err != nil {
@@ -119,7 +115,7 @@ func (e *hostListEncoder) encodeHost(host *v1alpha1.BareMetalHost) (encodedHost,
 		}
 		made.hardware.json = compress(text)
 	}
-	e.encoded.Set(host.UID, made, encodedFor)
+	e.encoded.keep(host.UID, made)
 	return made, nil
 }
 
@@ -152,3 +148,77 @@ var (
 
 // compress returns text compressed, in no more memory than it needs.
 func compress(text []byte) []byte { return bytes.Clone(s2.EncodeBetter(nil, text)) }
+
+// encodedFor is after how long the JSON of a host that is in no list any more, such as a deleted one, is dropped; at
+// the latest after twice that.
+const encodedFor = 5 * time.Minute
+
+// encodedHosts keeps the JSON of hosts that lists contain, up to a number of bytes. When these are too many, it drops
+// any of them. An LRU cache would be of no use to a list of more hosts than there is space for: the list always needs
+// next what was used longest ago.
+type encodedHosts struct {
+	most int64 // bytes
+
+	mu    sync.Mutex
+	byUID map[types.UID]*keptHost
+	bytes int64     // the sum of their sizes
+	swept time.Time // when those that were in no list were dropped
+}
+
+type keptHost struct {
+	encodedHost
+	listed bool // since encodedHosts.swept
+}
+
+func newEncodedHosts(most int64) *encodedHosts {
+	return &encodedHosts{most: most, byUID: map[types.UID]*keptHost{}, swept: time.Now()}
+}
+
+func (h *encodedHosts) get(uid types.UID) (encodedHost, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.swept) >= encodedFor {
+		h.sweep()
+	}
+	kept, ok := h.byUID[uid]
+	if !ok {
+		return encodedHost{}, false
+	}
+	kept.listed = true
+	return kept.encodedHost, true
+}
+
+func (h *encodedHosts) keep(uid types.UID, host encodedHost) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(uid)
+	h.byUID[uid] = &keptHost{host, true}
+	h.bytes += host.size()
+	for other := range h.byUID { // in random order
+		if h.bytes <= h.most {
+			break
+		}
+		h.drop(other)
+	}
+}
+
+// sweep drops the hosts that were in no list since the last time.
+func (h *encodedHosts) sweep() {
+	h.swept = time.Now()
+	for uid, kept := range h.byUID {
+		if !kept.listed {
+			h.drop(uid)
+		}
+		kept.listed = false
+	}
+}
+
+func (h *encodedHosts) drop(uid types.UID) {
+	if kept, ok := h.byUID[uid]; ok {
+		h.bytes -= kept.size()
+		delete(h.byUID, uid)
+	}
+}
+
+// size is how many bytes of memory an encoded host takes, with some for its place in the map and its UID.
+func (h encodedHost) size() int64 { return int64(cap(h.rest)+cap(h.hardware.json)) + 256 }

@@ -4,13 +4,20 @@ package apiserver
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,12 +28,15 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
+// encodedInTests is what the server keeps of lists with the GOMEMLIMIT of the manifests.
+const encodedInTests = 1800 << 20 / 8
+
 // serializers are the stock one and the one that remembers hosts, both as the server has them.
 func serializers(t testing.TB) (stock, ours runtime.Serializer) {
 	t.Helper()
 	for _, info := range Codecs.SupportedMediaTypes() {
 		if info.MediaType == runtime.ContentTypeJSON {
-			return info.Serializer, newHostListEncoder(info.Serializer)
+			return info.Serializer, newHostListEncoder(info.Serializer, encodedInTests)
 		}
 	}
 	t.Fatal("no JSON")
@@ -176,4 +186,97 @@ func TestHostIsEncodedOnceForEachVersion(t *testing.T) {
 	if one := testing.AllocsPerRun(10, encode); whole > one+2*26 {
 		t.Errorf("a list of 26 hosts that are known costs %v allocations, one of a single host %v", whole, one)
 	}
+}
+
+// TestEncodedHostsAreBounded: a user who creates, lists and deletes large hosts, whose texts cannot be compressed, does
+// not fill the memory.
+func TestEncodedHostsAreBounded(t *testing.T) {
+	const most, hosts, size = 4 << 20, 25, 60 << 10
+	stock, _ := serializers(t)
+	ours := newHostListEncoder(stock, most)
+	before := heap()
+	for round := range 40 { // 60 MB
+		list := &metal3.BareMetalHostList{}
+		for i := range hosts {
+			list.Items = append(list.Items, host(fmt.Sprint(round, "-", i), "1", randomText(size)))
+		}
+		if err := ours.Encode(list, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := heap() - before; held > 2*most {
+		t.Errorf("%d bytes are held of hosts that were deleted, of which at most %d should be kept", held, most)
+	}
+	goruntime.KeepAlive(ours)
+}
+
+// randomText returns so many bytes of text that cannot be compressed.
+func randomText(size int) string {
+	random := make([]byte, size/2)
+	rand.Read(random)
+	return hex.EncodeToString(random)
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	goruntime.GC()
+	var stats goruntime.MemStats
+	goruntime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// TestEncodedHostsAreCounted: whatever is kept, replaced and dropped, the count of bytes is right, and within the bound.
+func TestEncodedHostsAreCounted(t *testing.T) {
+	const most = 64 << 10
+	kept := newEncodedHosts(most)
+	for version := range 2000 {
+		// 37 hosts, of 0 to 5 kB.
+		rest, hardware := make([]byte, version%3000), make([]byte, version%4000)
+		kept.keep(types.UID(strconv.Itoa(version%37)), encodedHost{rest: rest, hardware: encodedHardware{json: hardware}})
+		var held int64
+		for _, host := range kept.byUID {
+			held += host.size()
+		}
+		if held != kept.bytes || held > most {
+			t.Fatalf("after %d hosts, %d bytes are kept, %d are counted, and %d are allowed", version, held, kept.bytes, most)
+		}
+	}
+	if len(kept.byUID) == 0 {
+		t.Error("nothing is kept")
+	}
+}
+
+// TestEncodedFleetIsKept: there is space for 10,000 hosts of 9 kB of JSON with the GOMEMLIMIT of the manifests, even if
+// nothing of that can be compressed: here for a hundredth of them in a hundredth of the space.
+func TestEncodedFleetIsKept(t *testing.T) {
+	const hosts = 10_000 / 100
+	stock, _ := serializers(t)
+	ours := newHostListEncoder(stock, encodedInTests/100)
+	list := &metal3.BareMetalHostList{}
+	for i := range hosts {
+		list.Items = append(list.Items, host(strconv.Itoa(i), "1", randomText(9<<10)))
+	}
+	encode(t, ours, list)
+	if kept := len(ours.encoded.byUID); kept != hosts {
+		t.Errorf("of %d ordinary hosts, %d are kept", hosts, kept)
+	}
+}
+
+// TestDeletedHostsAreDropped: what is in the lists is kept, and the rest dropped after some minutes.
+func TestDeletedHostsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, serializer := serializers(t)
+		ours := serializer.(*hostListEncoder)
+		list := func(items ...metal3.BareMetalHost) {
+			encode(t, ours, &metal3.BareMetalHostList{Items: items})
+		}
+		list(host("deleted", "1", ""), host("kept", "1", ""))
+		for i := range 20 {
+			time.Sleep(encodedFor / 10)
+			list(host("kept", "1", ""), host("changing", strconv.Itoa(i), ""))
+		}
+		if got := slices.Sorted(maps.Keys(ours.encoded.byUID)); !slices.Equal(got, []types.UID{"changing", "kept"}) {
+			t.Errorf("kept are %q", got)
+		}
+	})
 }

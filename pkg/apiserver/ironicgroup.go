@@ -14,7 +14,7 @@ import (
 // beside the hosts. The keys of storage are the names of resources.
 func InstallIronicGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(ironicv1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
-	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)
+	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer, 0) // it has no hosts
 	group.VersionedResourcesStorageMap[ironicv1alpha1.SchemeGroupVersion.Version] = storage
 	return server.InstallAPIGroup(&group)
 }

@@ -84,7 +84,7 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		Live: reads, IronicOf: ironicOf, Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
 		Events: requested, CleanSteps: c.CleanSteps,
 	})
-	if err := apiserver.InstallAPIGroup(generic, storage); err != nil {
+	if err := apiserver.InstallAPIGroup(generic, storage, encodedMemory()); err != nil {
 		return nil, err
 	}
 	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(readCtx, nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)); err != nil {

@@ -17,12 +17,18 @@ func storeOptions(options generic.RESTOptionsGetter) generic.RESTOptionsGetter {
 	return store.Budgeted(store.Explained(options), store.NewBudget(clock.RealClock{}, changesMemory()))
 }
 
-// changesMemory returns how many bytes former versions of objects may take in the watch caches: a quarter of what the Go runtime may
-// use (GOMEMLIMIT), or of 2 GiB, the memory limit of the manifests.
-func changesMemory() int64 {
+// changesMemory returns how many bytes former versions of objects may take in the watch caches.
+func changesMemory() int64 { return memory() / 4 }
+
+// encodedMemory returns how many bytes the JSON of hosts that is kept for lists may take. All that docs/sizing.md advises for a memory
+// limit fit, if they are ordinary.
+func encodedMemory() int64 { return memory() / 8 }
+
+// memory returns how many bytes the Go runtime may use (GOMEMLIMIT), or 2 GiB, the memory limit of the manifests.
+func memory() int64 {
 	limit := debug.SetMemoryLimit(-1) // changes nothing
 	if limit == math.MaxInt64 {
-		limit = 2 << 30
+		return 2 << 30
 	}
-	return limit / 4
+	return limit
 }
