@@ -224,6 +224,9 @@ func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.T
 	due, known := c.due[key]
 	if !known || due.subscription != subscription.UID {
 		due = look{subscription.UID, now.Add(rand.N(firstLook))}
+		if subscription.Status.Error != "" { // which another leader has found, and which stays until the BMC has it
+			due.at = now
+		}
 		c.due[key] = due
 	}
 	if due.at.IsZero() {

@@ -264,6 +264,34 @@ func TestCreatedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// That a BMC has lost a subscription, and may have another one without an answer, outlives the leader that has found it: the next one
+// does not take back the error without a look, and makes no second one.
+func TestErrorOutlivesTheLeader(t *testing.T) {
+	w := newWorld()
+	c := w.controller()
+	if err := w.reconcile(t, c); err != nil {
+		t.Fatal(err)
+	}
+	w.bmc = map[string]ironic.Subscription{}
+	w.lateAnswer = true
+	c.setDue(w.subscription, time.Now())
+	if err := w.reconcile(t, c); err == nil || !mayBeCreated(w.subscription) || len(w.bmc) != 1 {
+		t.Fatalf("%v, status %+v, the BMC has %v", err, w.subscription.Status, w.bmc)
+	}
+	w.lateAnswer = false
+	w.bmcError = ironicSays(500, "no route")
+	if err := w.reconcile(t, w.controller()); err == nil || !mayBeCreated(w.subscription) {
+		t.Errorf("without a look: %v, status %+v", err, w.subscription.Status)
+	}
+	w.bmcError = nil
+	if err := w.reconcile(t, w.controller()); err != nil {
+		t.Fatal(err)
+	}
+	if _, has := w.bmc["2"]; !has || len(w.bmc) != 1 || w.subscription.Status != (metal3.BMCEventSubscriptionStatus{SubscriptionID: "2"}) {
+		t.Errorf("status %+v, the BMC has %v", w.subscription.Status, w.bmc)
+	}
+}
+
 // A host whose driver or BMC has no subscriptions keeps nobody from deleting the object: what Ironic has refused does not exist.
 func TestDeleteWhatWasRefused(t *testing.T) {
 	for name, test := range map[string]struct {
