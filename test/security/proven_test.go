@@ -183,9 +183,9 @@ func overHTTP1(c *client) *client {
 }
 
 // TestLiesInStatuses: who may write the status of a provisioned host, and nothing else, cannot have its machine undeployed,
-// by no field on which that depends.
+// by no field on which that depends, nor can they confirm a node or ask for a cleaning.
 func TestLiesInStatuses(t *testing.T) {
-	attack(t, "write statuses of hosts", "have a machine undeployed, erased or switched by a lie in a status")
+	attack(t, "write statuses of hosts", "have a machine undeployed, erased or switched, or confirm its node, by a lie in a status")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
@@ -199,7 +199,8 @@ func TestLiesInStatuses(t *testing.T) {
 		APIGroups: []string{"metal3.io"}, Resources: []string{"baremetalhosts/status"}, Verbs: []string{"*"},
 	}, probe: "patch baremetalhosts/status"})
 	liar := throughKube(t, user(t, "liar"))
-	path := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x/status"
+	// A lie about a field that has been renamed is none.
+	path := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x/status?fieldValidation=Strict"
 	const now = "2026-01-01T00:00:00Z"
 	for _, lie := range []string{
 		`{"provisioning":{"image":{"url":"http://images.example.org/another","checksum":"x"}}}`,
@@ -211,6 +212,8 @@ func TestLiesInStatuses(t *testing.T) {
 		`{"provisioning":{"state":"provisioning"},"lastAttemptedImage":{"url":"http://images.example.org/another"},"operationHistory":{"provision":{"start":"` + now + `","end":null}}}`,
 		`{"provisioning":{"ID":"11111111-1111-4111-8111-111111111111"},"ironic":null}`,
 		`{"poweredOn":false,"lastUpdated":null,"record":null}`,
+		`{"record":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"` + now + `","nodeUUID":"x"}}}`,
+		`{"record":{"requestedClean":{"requestedAt":"` + now + `","nodeUUID":"x","steps":[{"interface":"deploy","step":"erase_devices"}]}}}`,
 		`{"operationalStatus":"detached","errorCount":99}`,
 	} {
 		if got := liar.mustDo(t, ctx, http.MethodPatch, path, "application/merge-patch+json", `{"status":`+lie+`}`); got.code != http.StatusOK {
@@ -218,7 +221,9 @@ func TestLiesInStatuses(t *testing.T) {
 		}
 		waitHost(t, ctx, ns, "x", "as before, after "+lie, func(h *metal3.BareMetalHost) bool {
 			return h.Status.Provisioning.State == metal3.StateProvisioned && h.Status.PoweredOn && h.Status.Provisioning.Image.URL == before.Status.Provisioning.Image.URL &&
-				h.Status.Provisioning.ID == before.Status.Provisioning.ID && h.Status.Provisioning.CustomDeploy == nil && !h.Status.LastUpdated.IsZero()
+				h.Status.Provisioning.ID == before.Status.Provisioning.ID && h.Status.Provisioning.CustomDeploy == nil && !h.Status.LastUpdated.IsZero() &&
+				h.Status.Record.Takeover == nil && h.Status.Record.RequestedClean == nil &&
+				h.Status.Record.Deployment != nil && h.Status.Record.Deployment.InstanceUUID == before.Status.Record.Deployment.InstanceUUID
 		})
 	}
 	if now := own.history(before.Status.Provisioning.ID); now != done {

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -59,28 +57,5 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 	}
 	if diff := cmp.Diff(before.DriverInfo, after.DriverInfo); diff != "" {
 		t.Errorf("the node's driver_info has changed: %s", diff)
-	}
-}
-
-// TestStatusDoesNotAllowDestruction: who may write statuses can neither confirm a node by that nor have one cleaned.
-func TestStatusDoesNotAllowDestruction(t *testing.T) {
-	attack(t, "write statuses of hosts", "confirm a node or a cleaning")
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
-	own := newMachine(t, "mine")
-	createHost(t, ctx, ns, "x", own.address, "bmc", own.boots)
-	waitHost(t, ctx, ns, "x", "available", isAvailable)
-	patch := `{"status":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"2026-01-01T00:00:00Z","nodeUUID":"x"},
-		"requestedClean":{"requestedAt":"2026-01-01T00:00:00Z","nodeUUID":"x","steps":[{"interface":"deploy","step":"erase_devices"}]}}}`
-	if _, err := s.Hosts(ns).Patch(ctx, "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	host, err := s.Hosts(ns).Get(ctx, "x", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if host.Status.Record.Deployment != nil || host.Status.Record.Takeover != nil || host.Status.Record.RequestedClean != nil {
-		t.Errorf("recorded: %+v, %+v, %+v", host.Status.Record.Deployment, host.Status.Record.Takeover, host.Status.Record.RequestedClean)
 	}
 }
