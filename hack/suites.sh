@@ -76,7 +76,7 @@ heart_tests() {
 unit() {
 	local packages status=0
 	mapfile -t packages < <(unit_packages | grep -vE "$engine_packages")
-	race go_test -count=1 -timeout 4h "${packages[@]}" || status=1
+	race go_test -count=1 "${packages[@]}" || status=1
 	hack/docs.sh || status=1
 	return $status
 }
@@ -85,12 +85,12 @@ engine() {
 	local packages
 	mapfile -t packages < <(unit_packages | grep -E "$engine_packages")
 	# Their heaps are small and short-lived, so that Go would collect garbage all the time.
-	GOGC=400 race go_test -count=1 -timeout 4h -skip "$explorations" "${packages[@]}"
+	GOGC=400 race go_test -count=1 -skip "$explorations" "${packages[@]}"
 }
 
 # The long explorations, without the race detector: all code that they run has run with it in engine.
 explorations='^Test(Promises|KilledAnywhere|HardwareFromMutated|HugeInventory|ObserveIsIdempotent)$'
-explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
+explore() { GOGC=400 go_test -count=1 -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
 # What clients of the CRDs rely on, and the tutorials, of which one upgrades to a later version.
 contract() { IRONIC=sim LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/contract; }
