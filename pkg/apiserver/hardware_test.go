@@ -151,6 +151,7 @@ func TestMaintenance(t *testing.T) {
 	tests := []struct {
 		name, body, query string
 		node              map[string]any
+		deleted           bool
 		meanwhile         interference
 		code              int
 		says              string
@@ -166,6 +167,11 @@ func TestMaintenance(t *testing.T) {
 		{name: "off, at fault", body: off, node: faulty, code: 201},
 		{name: "off already", body: off, code: 201, says: "was not in maintenance"},
 		{name: "off, dry run", body: off, query: "?dryRun=All", node: inMaintenance, code: 201, maintenance: true, reason: "by hand"},
+		{name: "off, deleted meanwhile", body: off, node: inMaintenance, deleted: true, code: 201, says: "out of maintenance"},
+		{name: "on, deleted meanwhile", body: on, deleted: true, code: 409, says: "it is being deleted"},
+		{name: "off, while the server removes the node", body: off, node: map[string]any{"maintenance": true, "maintenance_reason": "BareMetalHost metal3/maintenance-10 leaves Ironic"}, deleted: true,
+			code: 409, says: "it is being deleted, which waits for no maintenance"},
+		{name: "off, deleted and at fault", body: off, node: faulty, deleted: true, code: 409, says: "it is being deleted, which waits for no maintenance"},
 		{name: "on without a reason", body: `{"spec":{"action":"on","reason":" "}}`, code: 422, says: "spec.reason"},
 		{name: "off with a reason", body: `{"spec":{"action":"off","reason":"done"}}`, code: 422, says: "spec.reason"},
 		{name: "neither", body: `{}`, code: 422, says: "spec.action"},
@@ -177,10 +183,13 @@ func TestMaintenance(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprintf("maintenance-%d", i)
-			s.register(t, name, nil)
+			s.register(t, name, func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Finalizers = []string{metal3.BareMetalHostFinalizer} })
 			id := s.ironic.nodeOf(t, name)
 			if err := s.ironic.sim.SetNode(id, test.node); test.node != nil && err != nil {
 				t.Fatal(err)
+			}
+			if test.deleted {
+				s.do(t, "DELETE", hostsPath+"/"+name, "").into(t, 200, &metal3.BareMetalHost{})
 			}
 			if s.ironic.reset(t); test.meanwhile != nil {
 				s.ironic.interfere(t, test.meanwhile)

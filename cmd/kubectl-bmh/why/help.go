@@ -51,7 +51,7 @@ func (s subject) heldHelp(reason, message string) []string {
 	case metal3.StatusUnreadableReason:
 		help = append(help, fmt.Sprintf("Compare the annotation %s with the status in the cluster from which the host comes.", metal3.StatusAnnotation))
 	case metal3.NodeInMaintenanceReason:
-		help = append(help, fmt.Sprintf("Whoever administers Ironic ends the maintenance, also one that was asked for here: `openstack baremetal node maintenance unset %s`. If this server has provisioned the host, it is undeployed and cleaned then.", s.host.Status.Provisioning.ID))
+		help = append(help, "To end the maintenance: "+s.command("maintenance off")+". If this server has provisioned the host, it is undeployed and cleaned then.")
 	}
 	if _, annotated := s.host.Annotations[metal3.DetachedAnnotation]; !annotated && strings.Contains(message, "detach") && isDetachable(reason) {
 		help = append(help, fmt.Sprintf(`To detach it, which leaves the machine as it is: kubectl annotate bmh %s -n %s %s='{"force":true}'`, s.host.Name, s.host.Namespace, metal3.DetachedAnnotation))

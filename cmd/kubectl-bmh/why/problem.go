@@ -30,7 +30,7 @@ func (e *hostExplanation) blocks() {
 			reason = "because: " + e.quote(ironic.MaintenanceReason)
 		}
 		help := ""
-		if e.host.DeletionTimestamp == nil { // it is refused for others
+		if e.host.DeletionTimestamp == nil { // if the deletion waits for it, heldHelp says so, and what follows
 			help = " To end it: " + e.command("maintenance off")
 		}
 		e.explain("Somebody has set the node to maintenance in Ironic, %s. The server respects that and does nothing until maintenance is ended.%s", reason, help)

@@ -554,7 +554,7 @@ func TestRemedyOfAHold(t *testing.T) {
 		},
 		"maintenance": {
 			reason: metal3.NodeInMaintenanceReason, message: "End the maintenance; or detach the host",
-			want: []string{"`openstack baremetal node maintenance unset the-uuid`", "undeployed and cleaned then", detach}, not: []string{"kubectl bmh maintenance"}, // which is refused while the host is being deleted
+			want: []string{"To end the maintenance: kubectl bmh maintenance off worker-0 -n metal3. If this server has provisioned the host, it is undeployed and cleaned then.", detach},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

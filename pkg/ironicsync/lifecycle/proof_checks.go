@@ -78,7 +78,7 @@ func unprovenNode(s Situation, _ Step) *contradiction { return unproven(s.Host, 
 
 // othersMaintenance is that a host is to be undeployed because it is deleted, while somebody works on its machine.
 func othersMaintenance(s Situation, step Step) *contradiction {
-	if !isInOthersMaintenance(s.Host, s.node) || !step.undeploys() {
+	if !IsInOthersMaintenance(s.Host, s.node) || !step.undeploys() {
 		return nil
 	}
 	return &contradiction{reason: metal3.NodeInMaintenanceReason, message: fmt.Sprintf(
@@ -187,9 +187,9 @@ func isOthersDeployment(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host) && !isUndeployed(host)
 }
 
-// isInOthersMaintenance reports whether a host that is to be deleted, and not only detached, has a node in a
+// IsInOthersMaintenance reports whether a host that is to be deleted, and not only detached, has a node in a
 // maintenance that somebody has asked for.
-func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
+func IsInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
 	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) && isInMaintenance(node, LeavingReason(host))
 }
 

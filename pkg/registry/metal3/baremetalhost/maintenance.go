@@ -4,6 +4,7 @@ package baremetalhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -12,6 +13,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
@@ -33,7 +35,19 @@ func NewMaintenanceREST(sources Sources) rest.Storage {
 	return newReadableActionREST(kind, sources, nil, m, describing(m))
 }
 
+// checkHost leaves it to checkNode whether the deletion of a host waits for the end of a maintenance.
+func (*maintenance) checkHost(host *metal3.BareMetalHost, request *metal3.HostMaintenance) error {
+	if request.Spec.Action == metal3.MaintenanceActionOff {
+		return nil
+	}
+	return checkNotDeleting(host)
+}
+
+// checkNode refuses to end the maintenance in which the server itself removes the node of a host.
 func (*maintenance) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostMaintenance) error {
+	if !host.DeletionTimestamp.IsZero() && !lifecycle.IsInOthersMaintenance(host, lifecycle.RecordOf(node)) {
+		return conflict(host, errors.New("it is being deleted, which waits for no maintenance that somebody has asked for"))
+	}
 	if node.Reservation != "" {
 		return locked(host, node)
 	}
