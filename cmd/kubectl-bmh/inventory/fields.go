@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -78,9 +77,6 @@ func (f *Field) Set(e *Entry, value string) error {
 	return nil
 }
 
-// errNoBool does not repeat the value: in a row that has slipped by a column, it is the password.
-var errNoBool = errors.New("must be true or false")
-
 func text(of func(*Entry) *string) func(*Entry, string) error {
 	return func(e *Entry, value string) error {
 		*of(e) = value
@@ -89,13 +85,9 @@ func text(of func(*Entry) *string) func(*Entry, string) error {
 }
 
 func truth(of func(*Entry) *bool) func(*Entry, string) error {
-	return func(e *Entry, value string) error {
-		b, err := strconv.ParseBool(strings.ToLower(value))
-		if err != nil {
-			return errNoBool
-		}
-		*of(e) = b
-		return nil
+	return func(e *Entry, value string) (err error) {
+		*of(e), err = parseBool(value)
+		return err
 	}
 }
 

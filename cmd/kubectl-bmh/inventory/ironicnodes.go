@@ -71,12 +71,13 @@ func readIronicNode(item *yaml.Node) (Entry, error) {
 	address, addressErr := a.hostAddress()
 	entry.Spec.BMC.Address, entry.Username, entry.Password = address, a.username, a.password
 	entry.Spec.BMC.DisableCertificateVerification = a.insecure
-	switch strings.ToLower(a.verifyCA) {
-	case "", "true":
-	case "false":
-		entry.Spec.BMC.DisableCertificateVerification = true
-	default:
-		addressErr = join(addressErr, errors.New("redfish_verify_ca must be True or False: a file with a CA is for Ironic, which can be told of it for all BMCs"))
+	if a.verifyCA != "" {
+		verify, err := parseBool(a.verifyCA)
+		if err != nil {
+			addressErr = join(addressErr, errors.New("redfish_verify_ca must be True or False: a file with a CA is for Ironic, which can be told of it for all BMCs"))
+		} else if !verify {
+			entry.Spec.BMC.DisableCertificateVerification = true
+		}
 	}
 	return entry, join(err, addressErr)
 }
@@ -206,8 +207,9 @@ func readCapabilities(node *yaml.Node, spec *metal3.BareMetalHostSpec) error {
 	} else if err := toMap(&values)(node); err != nil {
 		return err
 	}
+	isSecure, _ := parseBool(values["secure_boot"])
 	switch {
-	case strings.EqualFold(values["secure_boot"], "true"):
+	case isSecure:
 		spec.BootMode = metal3.UEFISecureBoot
 	case values["boot_mode"] == "bios":
 		spec.BootMode = metal3.Legacy

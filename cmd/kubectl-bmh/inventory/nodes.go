@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -192,16 +192,15 @@ func toBool(field *bool) func(*yaml.Node) error {
 		if err != nil || value == "" {
 			return err
 		}
-		if *field, err = strconv.ParseBool(strings.ToLower(value)); err != nil {
-			return errNoBool
-		}
-		return nil
+		*field, err = parseBool(value)
+		return err
 	}
 }
 
 // toStruct sets a struct of the API. Fields that it does not have are mistakes, as they are for kubectl.
 func toStruct(into any) func(*yaml.Node) error {
 	return func(node *yaml.Node) error {
+		node = withBooleans(node, reflect.TypeOf(into), map[*yaml.Node]bool{})
 		var content any
 		if err := node.Decode(&content); err != nil {
 			return errors.New(yamlQuoted.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "..."))
