@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -96,8 +97,8 @@ func New(ctx context.Context, deps Deps) *Fleet {
 		Passwords: live.NewPasswords(deps.Live.Secrets), Prover: live.NewProver(deps.Live.Hosts, deps.Live.Cluster),
 		deps: deps, connector: connector{deps}, ctx: ctx, changes: live.NewHostChanges(deps.Live.Hosts), dirty: make(chan struct{}, 1),
 	}
-	f.home = &Member{Client: deps.Home, Refresher: f.newRefresher(ctx, "", deps.Home, deps.Live.Wait), connection: connection{read: deps.Live.Wait}, close: func() {}}
-	f.state.Store(&state{members: map[string]*Member{"": f.home}, changed: make(chan struct{})})
+	f.home = &Member{Client: deps.Home, Refresher: f.newRefresher(ctx, "", deps.Home, deps.Live.Wait, nil), connection: connection{read: deps.Live.Wait}, close: func() {}}
+	f.state.Store(&state{members: map[string]*Member{"": f.home}, histories: map[string]*live.History{}, changed: make(chan struct{})})
 	f.instances = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: deps.Instances.List, WatchFuncWithContext: deps.Instances.Watch,
 	}, &api.IronicInstance{}, 0, nil)
@@ -114,9 +115,9 @@ func New(ctx context.Context, deps Deps) *Fleet {
 	return f
 }
 
-func (f *Fleet) newRefresher(ctx context.Context, name string, nodes live.Nodes, wait time.Duration) *live.Refresher {
+func (f *Fleet) newRefresher(ctx context.Context, name string, nodes live.Nodes, wait time.Duration, history *live.History) *live.Refresher {
 	deps := f.deps.Live
-	deps.Ironic, deps.Nodes, deps.Wait, deps.Changes = name, nodes, wait, f.changes
+	deps.Ironic, deps.Nodes, deps.Wait, deps.Changes, deps.History = name, nodes, wait, f.changes, history
 	return live.NewRefresher(ctx, deps)
 }
 
@@ -168,7 +169,7 @@ func (f *Fleet) update(ctx context.Context) {
 func (f *Fleet) next(ctx context.Context, before *state) *state {
 	now := &state{
 		synced: true, members: map[string]*Member{"": f.home}, problems: map[string]*Problem{}, objects: map[string]*ironicObject{},
-		changed: make(chan struct{}),
+		histories: maps.Clone(before.histories), changed: make(chan struct{}),
 	}
 	var all []*api.IronicInstance
 	for _, obj := range f.instances.GetStore().List() {
@@ -203,7 +204,7 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 		}
 		reading.Go(func() {
 			members[i], failed[i] = orPanic(ctx, instance, func() (*Member, error) {
-				return f.member(ctx, instance, objects[i], before.members[instance.Name])
+				return f.member(ctx, instance, objects[i], before)
 			})
 		})
 	}
@@ -217,7 +218,7 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 			}
 			now.problems[instance.Name], s.unusable = problem, true
 		} else {
-			now.members[instance.Name] = members[i]
+			now.members[instance.Name], now.histories[instance.Name] = members[i], members[i].Refresher.History()
 			s.unusable = instance.DeletionTimestamp != nil // what is deleted gets no more hosts
 		}
 		now.selections = append(now.selections, s)
@@ -282,8 +283,9 @@ func (f *Fleet) twins(all []*api.IronicInstance, endpoints []string) map[string]
 	return twins
 }
 
-// member returns the Member of an IronicInstance: the former one if nothing has changed.
-func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object *ironicObject, former *Member) (*Member, error) {
+// member returns the Member of an IronicInstance: the one of before if nothing has changed.
+func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object *ironicObject, before *state) (*Member, error) {
+	former := before.members[instance.Name]
 	wanted, err := f.connector.connectionOf(ctx, instance, object, former)
 	if err != nil {
 		return nil, err
@@ -302,8 +304,9 @@ func (f *Fleet) member(ctx context.Context, instance *api.IronicInstance, object
 		return nil, err
 	}
 	memberCtx, cancel := context.WithCancel(f.ctx)
+	refresher := f.newRefresher(memberCtx, instance.Name, ironicClient, wanted.read, before.histories[instance.Name])
 	return &Member{
-		Name: instance.Name, Client: ironicClient, Refresher: f.newRefresher(memberCtx, instance.Name, ironicClient, wanted.read), Spec: spec,
+		Name: instance.Name, Client: ironicClient, Refresher: refresher, Spec: spec,
 		connection: wanted, close: func() { cancel(); ironicClient.Close() },
 	}, nil
 }

@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
 // state is what a Fleet knows at a time.
@@ -30,6 +32,8 @@ type state struct {
 	problems map[string]*Problem
 	// objects are the Ironic objects of those that have one, as they were last read.
 	objects map[string]*ironicObject
+	// histories are of the members, and of those of before.
+	histories map[string]*live.History
 	// selections are in the order of the names.
 	selections []selection
 	// changed is closed when there is a later state.
@@ -102,7 +106,22 @@ func (k *known) named(name string) (*Member, error) {
 	if m := s.members[name]; m != nil {
 		return m, nil
 	}
-	return nil, &ironic.UnavailableError{Op: "find the host's Ironic", Reason: s.describe(name)}
+	return nil, s.missing(name)
+}
+
+// missing is that there is no Member with a name.
+func (s *state) missing(name string) *ironic.UnavailableError {
+	return &ironic.UnavailableError{Op: "find the host's Ironic", Reason: s.describe(name)}
+}
+
+// notAsked is why a reader is shown what was recorded of a host that has its node in an Ironic that is no Member. The empty key stands
+// for all of its hosts.
+func (s *state) notAsked(name string, key types.NamespacedName) *live.StaleError {
+	stale := &live.StaleError{Cause: s.missing(name)}
+	if history := s.histories[name]; history != nil {
+		stale.Observed = history.LastSeen(key)
+	}
+	return stale
 }
 
 // describe says why there is no Member with a name.

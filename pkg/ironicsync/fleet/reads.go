@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -90,7 +91,7 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 	for i, name := range asked {
 		m := s.members[name]
 		if m == nil {
-			failed[i] = errors.New("live status is not available: " + s.describe(name))
+			failed[i] = s.notAsked(name, types.NamespacedName{})
 			continue
 		}
 		running.Go(func() {
@@ -171,13 +172,14 @@ func (f *Fleet) ReadHost(ctx context.Context, namespace, name string) (*metal3.B
 }
 
 func (f *Fleet) readHostIn(ctx context.Context, in, namespace, name string) (*metal3.BareMetalHost, error) {
-	m, err := f.named(in)
-	if err != nil {
-		if _, syncErr := f.synced(ctx); syncErr != nil {
-			return nil, syncErr
+	m := f.state.Load().members[in]
+	if m == nil {
+		s, err := f.synced(ctx)
+		if err != nil {
+			return nil, err
 		}
-		if m, err = f.named(in); err != nil {
-			return nil, &live.StaleError{Cause: err}
+		if m = s.members[in]; m == nil {
+			return nil, s.notAsked(in, types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 	host, err := m.Refresher.ReadHost(ctx, namespace, name)

@@ -242,6 +242,46 @@ func TestOneHangs(t *testing.T) {
 	})
 }
 
+// TestAgeOutlivesTheWayToIronic: who is shown what was recorded is told how old that is, also while the IronicInstance cannot be used, and
+// when it leads to an Ironic that does not answer.
+func TestAgeOutlivesTheWayToIronic(t *testing.T) {
+	inBubble(t, []string{"b", "c"}, func(t *testing.T, b *bench) {
+		b.instances.put(instance("b"))
+		b.follow()
+		for i := range 2 {
+			b.addHost(i, "b")
+			b.addNode("b", i)
+		}
+		listed := time.Now()
+		if err := b.RefreshAll(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		read := time.Now()
+		if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(0)); err != nil {
+			t.Fatal(err)
+		}
+		b.wires.setHangs("c", true)
+		for what, changed := range map[string]*api.IronicInstance{
+			"it cannot be used":       instance("b", withSecret("missing")),
+			"it leads to another one": instance("b", at("http://c:6385")),
+		} {
+			time.Sleep(time.Minute)
+			b.instances.put(changed)
+			b.follow()
+			for i, want := range []time.Time{read, listed} {
+				err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i))
+				if err == nil || !strings.HasSuffix(err.Error(), "status is as of "+want.UTC().Format(time.RFC3339)) {
+					t.Errorf("%s, host %d: %v; want %s", what, i, err, want)
+				}
+			}
+			if err := b.RefreshAll(t.Context(), ""); err == nil || !strings.HasSuffix(err.Error(), "status is as of "+listed.UTC().Format(time.RFC3339)) {
+				t.Errorf("%s, a list: %v; want %s", what, err, listed)
+			}
+		}
+	})
+}
+
 // TestDeletedInstanceIsAsked: an instance that somebody's finalizer holds goes on to be asked about its hosts.
 func TestDeletedInstanceIsAsked(t *testing.T) {
 	inBubble(t, []string{"b"}, func(t *testing.T, b *bench) {

@@ -6,7 +6,7 @@
 // A read goes down these types, of which each embeds the next:
 //
 //	refresh.go  Refresher: readers wait, and share observations
-//	feed.go     bulk: all hosts are observed, by the feed of changes or by a sweep; progress.go has what was observed when
+//	feed.go     bulk: all hosts are observed, by the feed of changes or by a sweep; history.go has what was observed when
 //	observe.go  observer: a host's node is read, and what it says is recorded
 //
 // # Why a list is live

@@ -37,6 +37,7 @@ type bulk struct {
 	changes *HostChanges // may be nil
 	// told is set when the index knows all hosts, and changes tells of all that becomes of them.
 	told       atomic.Bool
+	history    *History
 	progress   progress
 	background sync.WaitGroup // sweeps for which no reader waits
 	// sweepTook is how long the latest sweep took, in nanoseconds, which is very long if it failed.
@@ -221,7 +222,7 @@ func (b *bulk) observedAll(began time.Time, err error) error {
 	if err != nil && !errors.As(err, &partial) {
 		return err
 	}
-	b.progress.sawAll(began, partial.Hosts)
+	b.history.sawAll(began, partial.Hosts)
 	return err
 }
 

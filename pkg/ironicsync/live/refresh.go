@@ -3,6 +3,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,8 @@ type Deps struct {
 	CallbackTimeout time.Duration
 	// Changes reports all hosts; nil if the Refresher is to list them before each observation.
 	Changes *HostChanges
+	// History is what earlier Refreshers of the Ironic have observed; nil if there were none.
+	History *History
 	// Cluster returns the UID of this cluster, by which nodes of other clusters are told from its own; empty while it is
 	// not known. Nil means that it never is.
 	Cluster func() string
@@ -127,7 +130,7 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	}
 	all := &bulk{
 		observer: one, ctx: ctx, patience: deps.Wait * 4 / 5, changes: deps.Changes,
-		progress: progress{seen: map[types.NamespacedName]time.Time{}},
+		history: cmp.Or(deps.History, NewHistory()),
 	}
 	r := &Refresher{bulk: all, wait: deps.Wait}
 	if deps.Changes != nil {
@@ -213,7 +216,7 @@ func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMeta
 	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
 		return host, err
 	}
-	return nil, &StaleError{Cause: err, Observed: r.progress.lastSeen(key)}
+	return nil, &StaleError{Cause: err, Observed: r.history.LastSeen(key)}
 }
 
 // bulkIsCheaper reports whether reading all nodes costs Ironic no more than a request for each
@@ -239,7 +242,7 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 		return nil, IgnoreNotFound(err)
 	}
 	r.singleTook.Store(int64(r.clock.Since(began)))
-	if r.progress.saw(key, began) {
+	if r.history.saw(key, began) {
 		r.sweepIfDue()
 	}
 	return host, nil
@@ -261,7 +264,10 @@ func (r *Refresher) observeForReaders(_ context.Context, forOnes bool) error {
 
 // LastObserved returns when the latest complete observation of all hosts began, or the zero
 // time if there was none yet.
-func (r *Refresher) LastObserved() time.Time { return r.progress.lastSeen(types.NamespacedName{}) }
+func (r *Refresher) LastObserved() time.Time { return r.history.LastSeen(types.NamespacedName{}) }
+
+// History returns what outlives the Refresher.
+func (r *Refresher) History() *History { return r.history }
 
 // ForgetNode tells the Refresher that a node was deleted from Ironic, which the feed of changes
 // does not show.
