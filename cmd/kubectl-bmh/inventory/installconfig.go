@@ -3,7 +3,9 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,18 +15,30 @@ import (
 // roleLabel is what OpenShift's installer labels the hosts of the control plane with.
 const roleLabel = "installer.openshift.io/role"
 
-// isInstallConfig reports whether a document is the install-config.yaml of OpenShift with hosts.
+// isInstallConfig reports whether a document is the install-config.yaml of OpenShift with hosts, or these hosts by themselves.
 func isInstallConfig(root *yaml.Node) bool {
-	return isList(child(root, "platform", "baremetal", "hosts"))
+	_, found := installHosts(root)
+	return found
+}
+
+// installHosts returns the hosts of an install-config. By themselves, they are told by their bmc, which has keys: in the list of this
+// command it is another name of the address.
+func installHosts(root *yaml.Node) (hosts []*yaml.Node, found bool) {
+	if list := cmp.Or(child(root, "platform", "baremetal", "hosts"), child(root, "baremetal", "hosts")); isList(list) {
+		return list.Content, true
+	}
+	hosts = machinesOf(root)
+	return hosts, slices.ContainsFunc(hosts, func(host *yaml.Node) bool { return isMap(child(resolved(host), "bmc")) })
 }
 
 func readInstallConfig(roots []*yaml.Node, _ string) (entries []Entry, mistakes []*LineError, err error) {
 	for _, root := range roots {
-		if !isInstallConfig(root) {
-			mistakes = append(mistakes, &LineError{Line: root.Line, Err: errors.New("this document has no platform.baremetal.hosts, as the first has"), IsOther: true})
+		hosts, found := installHosts(root)
+		if !found {
+			mistakes = append(mistakes, &LineError{Line: root.Line, Err: errors.New("this document has no hosts with a bmc, as the first has"), IsOther: true})
 			continue
 		}
-		for _, item := range child(root, "platform", "baremetal", "hosts").Content {
+		for _, item := range hosts {
 			entry, err := readInstallHost(item)
 			if err != nil {
 				mistakes = append(mistakes, &LineError{Line: item.Line, Name: entry.Name, Err: err})
@@ -37,7 +51,7 @@ func readInstallConfig(roots []*yaml.Node, _ string) (entries []Entry, mistakes 
 }
 
 func readInstallHost(item *yaml.Node) (Entry, error) {
-	const noSuch = "this is no field that a host can have"
+	const noSuch = "this is no field of a host of an install-config"
 	entry := newEntry(item.Line)
 	spec, role := &entry.Spec, ""
 	err := fieldsOf(resolved(item), setters{
@@ -46,7 +60,7 @@ func readInstallHost(item *yaml.Node) (Entry, error) {
 		"bmc": func(bmc *yaml.Node) error {
 			return fieldsOf(bmc, setters{
 				"address": toText(&spec.BMC.Address), "username": toText(&entry.Username), "password": toText(&entry.Password),
-				"disableCertificateVerification": toBool(&spec.BMC.DisableCertificateVerification),
+				"credentialsName": toText(&spec.BMC.CredentialsName), "disableCertificateVerification": toBool(&spec.BMC.DisableCertificateVerification),
 			}, noSuch)
 		},
 		"rootDeviceHints": func(hints *yaml.Node) error {
