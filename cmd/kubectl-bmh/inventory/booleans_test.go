@@ -89,3 +89,24 @@ func TestBooleansOfOtherFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenBooleans: false takes back what was applied before, and what is not given does not.
+func TestGivenBooleans(t *testing.T) {
+	const field = "disableCertificateVerification"
+	for text, want := range map[string]bool{
+		"name,address,credentialsName,disableCertificateVerification\nh,192.0.2.1,s,no\n":                                           true,
+		"name,address,credentialsName,disableCertificateVerification\nh,192.0.2.1,s,\n":                                             false,
+		"- {name: h, bmc: {address: a, disableCertificateVerification: false}}\n":                                                   true,
+		"- {name: h, bmc: {address: a}}\n":                                                                                          false,
+		"nodes: [{name: h, driver: redfish, driver_info: {redfish_address: 192.0.2.1, redfish_verify_ca: True}}]\n":                 true,
+		"nodes: [{name: h, driver: redfish, driver_info: {redfish_address: 192.0.2.1, disable_certificate_verification: false}}]\n": true,
+		"nodes: [{name: h, driver: redfish, driver_info: {redfish_address: 192.0.2.1}}]\n":                                          false,
+	} {
+		entries, mistakes, err := Read([]byte(text), "metal3")
+		if err != nil || len(mistakes) > 0 {
+			t.Errorf("%q: %v %v", text, mistakes, err)
+		} else if e := entries[0]; e.Given.Has(field) != want || e.Spec.BMC.DisableCertificateVerification {
+			t.Errorf("%q: given is %v, want %t", text, e.Given.UnsortedList(), want)
+		}
+	}
+}

@@ -53,8 +53,11 @@ func readInstallConfig(roots []*yaml.Node, _ string) (entries []Entry, mistakes 
 func readInstallHost(item *yaml.Node) (Entry, error) {
 	const noSuch = "this is no field of a host of an install-config"
 	entry := newEntry(item.Line)
+	item = resolved(item)
+	entry.Given.Insert(keysOf(item)...)
+	entry.Given.Insert(keysOf(child(item, "bmc"))...)
 	spec, role := &entry.Spec, ""
-	err := fieldsOf(resolved(item), setters{
+	err := fieldsOf(item, setters{
 		"name": toText(&entry.Name), "role": toText(&role), "bootMACAddress": toText(&spec.BootMACAddress), "bootMode": toText(&spec.BootMode),
 		"hardwareProfile": checkProfile, "labels": toMap(&entry.Labels), "annotations": toMap(&entry.Annotations),
 		"bmc": func(bmc *yaml.Node) error {

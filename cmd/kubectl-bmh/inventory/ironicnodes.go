@@ -71,6 +71,9 @@ func readIronicNode(item *yaml.Node) (Entry, error) {
 	address, addressErr := a.hostAddress()
 	entry.Spec.BMC.Address, entry.Username, entry.Password = address, a.username, a.password
 	entry.Spec.BMC.DisableCertificateVerification = a.insecure
+	if info := child(resolved(item), "driver_info"); child(info, "redfish_verify_ca") != nil || child(info, "disable_certificate_verification") != nil {
+		entry.Given.Insert("disableCertificateVerification")
+	}
 	if a.verifyCA != "" {
 		verify, err := parseBool(a.verifyCA)
 		if err != nil {
