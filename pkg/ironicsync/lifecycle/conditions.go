@@ -128,8 +128,11 @@ func (c conditions) setRecorded() {
 
 	network := valueOf(record.Network)
 	value := conditionValue{conditionFalse, network.Reason}
-	if network.Reason == metal3.AllInterfacesValidReason {
+	switch network.Reason {
+	case metal3.AllInterfacesValidReason:
 		value.status = conditionTrue
+	case metal3.UnknownReason:
+		value.status = conditionUnknown
 	}
 	if record.Network == nil {
 		meta.RemoveStatusCondition(&c.status.Conditions, metal3.NetworkInterfacesValidCondition)

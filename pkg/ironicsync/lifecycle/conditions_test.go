@@ -396,3 +396,43 @@ func TestConditionsOfWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsWithoutANode: what was so of a node that is gone, or may be another host's, is not known any more.
+func TestConditionsWithoutANode(t *testing.T) {
+	types := []string{metal3.NetworkInterfacesValidCondition, metal3.HealthyCondition}
+	own := &ironic.Node{Address: ownBMC, Health: "OK", ProvisionState: ironic.Active}
+	host := newHost(withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) {
+		SetRegistered(h, metal3.RegisteredWith{}, "")
+		h.Status.Record.Network = &metal3.NetworkVerdict{Generation: h.Generation, Reason: metal3.AllInterfacesValidReason}
+	})
+	host = observe(host, own)
+	if got := verdictsOf(host, types...); got != "T/AllInterfacesValid T/Healthy" {
+		t.Fatalf("before: %s", got)
+	}
+	rendered := func(change func(h *metal3.BareMetalHost)) *metal3.BareMetalHost {
+		h := host.DeepCopy()
+		change(h)
+		Render(h, now)
+		return h
+	}
+	for name, without := range map[string]*metal3.BareMetalHost{
+		"lost":     observe(host, nil),
+		"detached": rendered(func(h *metal3.BareMetalHost) { MarkDetached(h, now) }),
+		"moved": rendered(func(h *metal3.BareMetalHost) {
+			h.Status.Record.Transfer = &metal3.Transfer{}
+			MarkTransferred(h, now)
+		}),
+		"of another host": observe(host, &ironic.Node{Name: "metal3~host-1", Address: ownBMC, Health: "OK"}),
+	} {
+		if got := verdictsOf(without, types...); got != "U/Unknown U/Unknown" {
+			t.Errorf("%s: %s", name, got)
+		}
+		if host.Status.Record.Network.Reason != metal3.AllInterfacesValidReason {
+			t.Fatalf("%s: the host that was observed has changed", name)
+		}
+	}
+	// The switch ports of the next node are not known before somebody has looked at them.
+	if got := verdictsOf(observe(observe(host, nil), own), types...); got != "U/Unknown T/Healthy" {
+		t.Errorf("there again: %s", got)
+	}
+}

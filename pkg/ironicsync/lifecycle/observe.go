@@ -144,7 +144,7 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
 			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
-	status.Ironic, status.Record.Health = nil, ""
+	forgetNode(status)
 	if asked := status.Record.Asked; asked != nil {
 		asked.Times = severalTimes // the node is created again with the same UUID, and its state says nothing of the request then
 	}
@@ -153,8 +153,19 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 	}
 }
 
+// forgetNode drops what was learned of a node that is gone, or that may not be the host's any more, and would look as if it still held.
+func forgetNode(status *metal3.BareMetalHostStatus) {
+	status.Ironic, status.Record.Health = nil, ""
+	if network := status.Record.Network; network != nil {
+		status.Record.Network = &metal3.NetworkVerdict{
+			Generation: network.Generation, Reason: metal3.UnknownReason, Message: "Ironic has no node that is known to be the host's, and so none of its switch ports",
+		}
+	}
+}
+
 // concealNode records a node that may not be the host's: nothing of it is shown, nor concluded from it.
 func concealNode(status *metal3.BareMetalHostStatus, reason string) {
+	forgetNode(status)
 	status.Ironic = &metal3.IronicStatus{NodeUUID: status.Provisioning.ID, Instance: status.Record.Ironic, Unproven: reason}
 }
 

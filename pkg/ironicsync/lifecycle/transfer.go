@@ -127,10 +127,10 @@ func nextOfTransfer(s Situation) (Step, bool) {
 func MarkTransferred(host *metal3.BareMetalHost, now time.Time) {
 	status, record := &host.Status, &host.Status.Record
 	record.Ironic, record.Transfer = record.Transfer.To, nil
-	record.Takeover, record.Health = nil, "" // which are about the former node
-	MarkNodeRemoved(host)                    // the new Ironic has none yet, whoever has removed that from the former one
+	record.Takeover = nil // which is about the former node
+	MarkNodeRemoved(host) // the new Ironic has none yet, whoever has removed that from the former one
 	record.Registration = newRegistration(host, metal3.NodeLostReason, "The host was moved to "+ironic.DescribeInstance(record.Ironic)+", where it is registered again")
-	status.Ironic = nil
+	forgetNode(status)
 	status.OperationHistory.Register = metal3.OperationMetric{Start: WholeSeconds(now)}
 	if d := record.Deployment; d != nil {
 		d.MayAdopt, d.ActiveSince = true, nil // the other Ironic's clock may differ

@@ -334,7 +334,7 @@ func MarkDetached(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
 	MarkNodeRemoved(host)
 	host.Status.Record.Error = nil
-	host.Status.Ironic = nil
+	forgetNode(&host.Status)
 	ClearFailure(host)
 }
 

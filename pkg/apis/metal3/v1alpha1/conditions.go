@@ -91,7 +91,8 @@ const (
 	NoIronicReason = "NoIronic"
 )
 
-// Reasons of NetworkInterfacesValidCondition. IronicRefusedReason is one, too.
+// Reasons of NetworkInterfacesValidCondition. IronicRefusedReason is one, too, and UnknownReason while Ironic has no node that is known to
+// be the host's.
 const (
 	// AllInterfacesValidReason means that Ironic has all of them.
 	AllInterfacesValidReason = "AllInterfacesValid"

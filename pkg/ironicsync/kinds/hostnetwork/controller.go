@@ -135,7 +135,8 @@ func mayDiffer(old, host *metal3.BareMetalHost) bool {
 // host that was detached, moved to another Ironic or lost.
 func hasPorts(host *metal3.BareMetalHost) bool {
 	r := host.Status.Record.Registration
-	return host.Status.Ironic != nil && r != nil && r.Reason == metal3.RegisteredReason
+	node := host.Status.Ironic
+	return node != nil && node.Unproven == "" && r != nil && r.Reason == metal3.RegisteredReason
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {

@@ -331,6 +331,7 @@ func TestToldAgain(t *testing.T) {
 		},
 		"given hardware is inspected":   func(old, _ *metal3.BareMetalHost) { old.Status.Record.Inspected = false },
 		"attached again, moved or lost": func(old, _ *metal3.BareMetalHost) { old.Status.Ironic = nil },
+		"proven again":                  func(old, _ *metal3.BareMetalHost) { old.Status.Ironic.Unproven = metal3.NodeOfAnotherHostReason },
 		"registered again": func(old, _ *metal3.BareMetalHost) {
 			old.Status.Record.Registration = &metal3.Registration{Reason: metal3.NodeLostReason}
 		},
