@@ -191,7 +191,10 @@ func (c conditions) setRegistered(r *metal3.Registration) {
 	value, message := conditionValue{conditionFalse, r.Reason}, r.Message
 	if r.Reason == metal3.RegisteredReason {
 		value.status = conditionTrue
-		if with := c.status.Record.RegisteredWith; with != nil && with.DueWhenIdle {
+		switch with := valueOf(c.status.Record.RegisteredWith); {
+		case with.NodeRemoved:
+			value, message = conditionValue{conditionUnknown, metal3.UnknownReason}, "The server has removed the host's node from Ironic, or is about to"
+		case with.DueWhenIdle:
 			message = strings.TrimPrefix(message+". What Ironic accepts only for an idle node is registered when the node is idle", ". ")
 		}
 	}

@@ -436,3 +436,25 @@ func TestConditionsWithoutANode(t *testing.T) {
 		t.Errorf("there again: %s", got)
 	}
 }
+
+// TestConditionRegisteredWithoutANode: a host whose node the server has removed is not registered until it is registered again.
+func TestConditionRegisteredWithoutANode(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { SetRegistered(h, metal3.RegisteredWith{}, "") })
+	host = observe(host, &ironic.Node{Address: ownBMC, ProvisionState: ironic.Active})
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"registered", func() {}, "T/Registered"},
+		{"detached", func() { MarkDetached(host, now) }, "U/Unknown"},
+		{"attached", func() { MarkAttached(host, now) }, "U/Unknown"},
+		{"registered again", func() { SetRegistered(host, metal3.RegisteredWith{}, "") }, "T/Registered"},
+	} {
+		step.do()
+		Render(host, now)
+		if got := verdictsOf(host, metal3.RegisteredCondition); got != step.want {
+			t.Errorf("%s: %s, want %s", step.name, got, step.want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ const (
 	StepFailedCondition = "StepFailed"
 )
 
-// Reasons of RegisteredCondition.
+// Reasons of RegisteredCondition. UnknownReason is one, too, once this server has removed the node, as from a detached host.
 const (
 	// RegisteredReason means that Ironic has everything that it needs about the host.
 	RegisteredReason = "Registered"
