@@ -33,7 +33,7 @@ var mayReadConditions = map[string]string{
 
 // These decide by the conditions of kinds that have no record yet: HostFirmwareSettings, HostFirmwareComponents
 // and HostClaims. None is to be added.
-var readConditions = []string{"bind", "conditions"}
+var readConditions = []string{"conditions", "missingHost"}
 
 // TestNothingReadsConditionsBack goes by names, which is enough: who wants to read a condition has
 // to get it from a list of conditions first.

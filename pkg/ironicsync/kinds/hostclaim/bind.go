@@ -109,18 +109,28 @@ func (c *Controller) labelsOf(namespace string) map[string]string {
 	return obj.(metav1.Object).GetLabels()
 }
 
+// missingHost returns the condition Associated of a claim without a host that had one. It gets no other: that would be another machine,
+// without what was on the disks of this one.
+func missingHost(claim *metal3.HostClaim) (associated metav1.Condition, is bool) {
+	former, has := recordedHost(claim)
+	before := meta.FindStatusCondition(claim.Status.Conditions, AssociatedCondition)
+	if !has || before == nil || before.Status != metav1.ConditionTrue && before.Reason != MissingBareMetalHostReason {
+		return metav1.Condition{}, false
+	}
+	return condition(AssociatedCondition, metav1.ConditionFalse, MissingBareMetalHostReason,
+		fmt.Sprintf("Host %s does not exist or is no longer the claim's. To get another host, delete the claim and create it again", former)), true
+}
+
 // bind chooses a host for a claim and binds it. If there is none, it returns the condition
 // Associated.
 func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3.BareMetalHost, metav1.Condition, error) {
 	unbound := func(reason, message string) (*metal3.BareMetalHost, metav1.Condition, error) {
 		return nil, condition(AssociatedCondition, metav1.ConditionFalse, reason, message), nil
 	}
-	chosen, hasChosen := recordedHost(claim)
-	if before := meta.FindStatusCondition(claim.Status.Conditions, AssociatedCondition); hasChosen && before != nil &&
-		(before.Status == metav1.ConditionTrue || before.Reason == MissingBareMetalHostReason) {
-		// Another host would be another machine, without what was on the disks of this one.
-		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s does not exist or is no longer the claim's. To get another host, delete the claim and create it again", chosen))
+	if missing, is := missingHost(claim); is {
+		return nil, missing, nil
 	}
+	chosen, hasChosen := recordedHost(claim)
 	request, err := newClaimRequest(claim)
 	if err != nil {
 		return unbound(NoBareMetalHostReason, err.Error())

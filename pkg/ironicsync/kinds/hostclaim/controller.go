@@ -200,6 +200,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	host := c.ownHost(claim, hosts)
 	switch {
 	case metal3.IsPaused(claim) && host == nil:
+		if missing, is := missingHost(claim); is {
+			return 0, c.record(ctx, claim, result{associated: missing})
+		}
 		return 0, nil
 	case metal3.IsPaused(claim): // so is its host; nothing else is done for either of them
 		_, err := c.synchronize(ctx, claim, host)

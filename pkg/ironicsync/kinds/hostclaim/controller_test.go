@@ -488,6 +488,23 @@ func TestPausedClaim(t *testing.T) {
 	}
 }
 
+// A paused claim does not go on saying that it has a host that is gone.
+func TestPausedClaimWithoutItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.claim.Spec.Image = image.DeepCopy()
+	w.mustReconcile(t)
+	w.deploy()
+	w.claim.Annotations = map[string]string{metal3.PausedAnnotation: ""}
+	w.mustReconcile(t)
+	host := w.host()
+	delete(w.hosts, "worker-0")
+	w.controller.hostChanged(host, nil)
+	w.mustReconcile(t)
+	if got := w.has("Associated") + ", " + w.has("Ready"); got != "False MissingBareMetalHost, False MissingBareMetalHost" || meta.FindStatusCondition(w.claim.Status.Conditions, "Provisioned") != nil {
+		t.Errorf("%s, %+v", got, w.claim.Status)
+	}
+}
+
 // A claim shows neither what is wrong with its host in detail, nor why the host refuses what it wants,
 // unless that concerns what the claim asks for.
 func TestNothingOfTheHostIsShown(t *testing.T) {
