@@ -265,21 +265,28 @@ func (c *change) inspection() {
 func (c *change) preparation() {
 	was, is := c.old.Status.Record.Preparation, c.new.Status.Record.Preparation
 	c.steps("Preparation", was, is)
-	if was != nil && is != nil && was.StartedAt.Equal(&is.StartedAt) && was.EndedAt == nil && is.Phase == metal3.PreparationSucceeded && is.RAID != nil {
-		c.volumes(len(is.RAID.HardwareRAIDVolumes) + len(is.RAID.SoftwareRAIDVolumes))
+	switch {
+	case is == nil || is.RAID == nil:
+	case is.EndedAt == nil:
+		c.undeletedVolumes()
+	case was != nil && was.StartedAt.Equal(&is.StartedAt) && was.EndedAt == nil && is.Phase == metal3.PreparationSucceeded:
+		c.otherVolumes(len(is.RAID.HardwareRAIDVolumes) + len(is.RAID.SoftwareRAIDVolumes))
 	}
 }
 
-// volumes reports what is odd about a RAID layout of some volumes that has been made as far as can be told: Ironic has found
-// more of them, or some were left when it had deleted all, and may be those that were to be made.
-func (c *change) volumes(wanted int) {
+// undeletedVolumes reports, when volumes begin to be made, that some are left of those that were to be deleted before: they may be taken
+// for those that are to be made. When all has ended, that can no longer be told, nor which step was the one before.
+func (c *change) undeletedVolumes() {
 	before, after := c.old.Status.Ironic, c.new.Status.Ironic
-	switch {
-	case after == nil:
-	case after.RAIDVolumes > wanted:
+	if after != nil && after.Step == createStep && after.RAIDVolumes > 0 && (before == nil || before.Step != createStep) {
+		c.warning("RAIDVolumesLeft", "Ironic still finds %d RAID volumes on the machine when it has deleted all. When others are made, check that the volumes there are those of spec.raid", after.RAIDVolumes)
+	}
+}
+
+// otherVolumes reports that Ironic has found more volumes than a RAID layout has that has been made as far as can be told.
+func (c *change) otherVolumes(wanted int) {
+	if after := c.new.Status.Ironic; after != nil && after.RAIDVolumes > wanted {
 		c.warning("RAIDVolumesLeft", "Ironic has found %d RAID volumes on the machine, and spec.raid asks for %d: others were not deleted, or the controller has made them", after.RAIDVolumes, wanted)
-	case before != nil && before.Step == createStep && before.RAIDVolumes > 0:
-		c.warning("RAIDVolumesLeft", "Ironic still found %d RAID volumes on the machine when it had deleted all. Check that the volumes there are now are those of spec.raid", before.RAIDVolumes)
 	}
 }
 

@@ -209,13 +209,20 @@ func TestChanges(t *testing.T) {
 				"Warning RAIDVolumesLeft: Ironic has found 2 RAID volumes on the machine, and spec.raid asks for 1: others were not deleted, or the controller has made them",
 			},
 		},
+		"volumes deleted": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.delete_configuration", 1)},
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 0)},
+			nil,
+		},
+		"volumes not deleted": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.delete_configuration", 1)},
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 1)},
+			[]string{"Warning RAIDVolumesLeft: Ironic still finds 1 RAID volumes on the machine when it has deleted all. When others are made, check that the volumes there are those of spec.raid"},
+		},
 		"volumes made, or not deleted": {
 			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0), volumes("raid.create_configuration", 1)},
 			changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5), volumes("", 1)},
-			[]string{
-				"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration",
-				"Warning RAIDVolumesLeft: Ironic still found 1 RAID volumes on the machine when it had deleted all. Check that the volumes there are now are those of spec.raid",
-			},
+			[]string{"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration"},
 		},
 		"settings applied again, seen late": {
 			changes{in(preparing), preparation(metal3.PreparationSucceeded, 1, 5)}, changes{in(available), preparation(metal3.PreparationSucceeded, 6, 7)},
