@@ -9,9 +9,11 @@ import (
 )
 
 var (
-	// certificatePhrases are what Python says of a certificate that it does not accept.
+	// certificatePhrases are what Python says of a certificate that it does not accept. The last three are of urllib3,
+	// which compares the names itself: before 2.0, always.
 	certificatePhrases = []string{"certificate_verify_failed", "certificate verify failed", "self-signed certificate", "self signed certificate",
-		"certificate has expired", "certificate is not yet valid", "unable to get local issuer certificate", "hostname mismatch, certificate is not valid"}
+		"certificate has expired", "certificate is not yet valid", "unable to get local issuer certificate", "hostname mismatch, certificate is not valid",
+		"hostname ' * ' doesn't match", "subjectaltname fields were found", "too many wildcards in certificate dns name"}
 	// namePhrases are what Python says of a host name that DNS does not know.
 	namePhrases = []string{"name or service not known", "temporary failure in name resolution", "failed to resolve", "nodename nor servname provided",
 		"no address associated with hostname", "name does not resolve", "nameresolutionerror"}
