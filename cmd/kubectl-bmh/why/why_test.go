@@ -413,11 +413,11 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"a password that IPMI does not take": {
-			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "Redfish connection failed"),
+			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "Redfish connection failed: timed out"),
 				condition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason, `Secret "bmc-secret": the password has more bytes than IPMI takes, which is 20`))},
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
-				"It has had a registration error for 2m: The BMC does not answer. Redfish connection failed.",
+				"It has had a registration error for 2m: The BMC does not answer. Redfish connection failed: timed out.",
 				"Check that ipmi://192.0.2.1 is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself.",
 				`Of its registration: Secret "bmc-secret": the password has more bytes than IPMI takes, which is 20.`,
 				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",

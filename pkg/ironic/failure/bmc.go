@@ -41,6 +41,9 @@ var (
 // brokenTLSPhrases are what Python says of a server that ends the connection while TLS begins.
 var brokenTLSPhrases = []string{"eof occurred in violation of protocol", "unexpected_eof_while_reading", "ssleoferror", "sslzeroreturnerror"}
 
+// badAnswerPhrases are what Python says of an answer over HTTP that leads nowhere, or that it cannot read to its end.
+var badAnswerPhrases = []string{". error: exceeded * redirects", "but failed to decode it", "badstatusline(", "linetoolong(", "incompleteread(", "invalidchunklength(", "response ended prematurely"}
+
 // bmcPhrases are what errors have that Ironic makes when it calls a BMC.
 var bmcPhrases = []string{
 	"redfish connection failed", "redfish exception occurred", "unable to connect to http://", "unable to connect to https://", "drac operation failed", "failed to get power state for node",
@@ -78,6 +81,8 @@ var (
 		"Correct {address}, or have the DNS of Ironic know the name."}
 	virtualMediaFailed = Meaning{"VirtualMediaFailed", "The BMC could not mount the image in its virtual drive.",
 		"Check that the BMC at {address} reaches the web server of Ironic that the error names, and, for https, trusts its certificate."}
+	bmcAddress = Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
+		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."}
 	bmcUnreachable = Meaning{"BMCUnreachable", "The BMC does not answer.", unreachableHelp}
 	bmcCharacters  = Meaning{"BMCCharacters", "The user name or the password of the BMC has a character that cannot be sent to it.",
 		"Correct {secret}: quotes and dashes may have become typographic ones when it was pasted. If the password really has such a character, give the user another one at the BMC."}
@@ -165,9 +170,7 @@ var bmcAnswerRules = []rule{
 	{Meaning{ipmiFailed, "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}: IPMI takes a user name of at most 16 bytes, and a password of at most 20."},
 		[]string{"ipmi call failed", "command '['ipmitool' * timed out", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
-	{Meaning{bmcAddressInvalid, "Ironic does not accept the address of the BMC.",
-		"Correct spec.bmc.address: the host is an IP address, or a DNS name. Since 33.0, Ironic takes no underscore in the first part of a name for IPMI."},
-		[]string{"invalid redfish address", "invalid ipmi address"}},
+	{bmcAddress, []string{"invalid redfish address", "invalid ipmi address"}},
 	{bmcNoSession, []string{"no x-auth-token returned"}},
 	{Meaning{"NoVirtualMedia", "The BMC has no virtual drive that Ironic can use.",
 		"Check the license and the firmware of the BMC, and that nobody else uses its virtual media; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
@@ -211,10 +214,13 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
 		"Check that {address} is the address and the port of the BMC, and that Redfish is enabled there. If it has none, use ipmi://."},
 		[]string{"/redfish/v1/ not found", "/redfish/v1 not found"}},
-	// Python's words for an answer that is no JSON, such as an HTML page. sushy does not say whose answer that was.
+	// sushy says that it is unable to connect whenever there is no answer that it can use.
+	{bmcAddress, []string{". error: failed to parse: ", ". error: invalid url ", ". error: url has an invalid label", ". error: no connection adapters were found"}},
+	// Python's words for an answer that is no JSON, such as an HTML page, or not even HTTP. sushy does not say whose answer
+	// that was.
 	{Meaning{"BMCNotJSON", "What answers at the address of the BMC has answered otherwise than Redfish does.",
 		"Check that {address} is the address and the port of the BMC, that Redfish is enabled there, and that no proxy answers in its place. A BMC may also answer like this while it starts. The server tries again by itself."},
-		[]string{". error: expecting value: line", "verify step failed: expecting value: line"}},
+		append([]string{". error: expecting value: line", "verify step failed: expecting value: line"}, badAnswerPhrases...)},
 	{Meaning{bmcCertificate, "Ironic does not trust the certificate of the BMC.",
 		"Install one on the BMC at {address} that is trusted, or set spec.bmc.disableCertificateVerification."},
 		certificatePhrases},
@@ -237,7 +243,6 @@ var bmcConnectionRules = []rule{
 		"The server tries again by itself. If it lasts, reset the BMC at {address} or update its firmware."},
 		[]string{"returned code 500", "returned code 502", "returned code 503", "returned code 504", "internal service error", "internalerror"}},
 	{bmcUnreachable, connectionPhrases},
-	{bmcUnreachable, []string{"redfish connection failed", "unable to connect to http://", "unable to connect to https://"}},
 }
 
 // bmcOutcomeRules are of what has failed, if it is not said why.

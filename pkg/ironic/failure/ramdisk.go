@@ -17,7 +17,8 @@ var agentRules = []rule{
 		certificatePhrases},
 	{Meaning{"AgentUnreachable", "Ironic does not reach the ramdisk on the machine.",
 		"Check that Ironic may connect to port 9999 of the machine, and look at the console of the machine: it may have been reset, or have hung."},
-		[]string{"failed to connect to the agent", "error invoking agent command", "connection to agent failed", "timeout executing command"}},
+		// Ironic has been answered if there was an error while it invoked a command, unless the connection has broken then.
+		[]string{"failed to connect to the agent", "connection to agent failed", "timeout executing command", "error invoking agent command * connection reset by peer"}},
 }
 
 var ramdiskRules = []rule{
