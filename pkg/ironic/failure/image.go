@@ -94,14 +94,22 @@ var imageRules = []rule{
 var diskRules = []rule{
 	{Meaning{"ImageUnsafe", "The format of the image is not the one that the spec says, or is not accepted.",
 		"Set spec.image.format to what the image is, such as qcow2 or raw; `qemu-img info` tells. If it is live-iso, leave that, or the ISO would be written to the disk: before 30.0, Ironic refuses ISOs with a partition table. Images that refer to other files are not accepted."},
-		[]string{"image failed safety check", "image matched multiple potential formats", "the provided image is not valid for use", "the requested image is not valid for use"}},
+		[]string{"image failed safety check", "image matched multiple potential formats", "the provided image is not valid for use", "the requested image is not valid for use",
+			// Older ramdisks give the image to qemu-img without having looked at its format.
+			"qemu-img: could not open * image is not in", "qemu-img: could not open * image not in"}},
 	{conductorDiskFull, []string{"disk volume where * doesn't have enough disk space",
 		// Ironic makes the image from which the BMC boots the ramdisk.
 		"unable to start inspection: * no space left on device", "failed to prepare * no space left on device"}},
-	{imageTooLarge, []string{"memory size is too small for requested image"}},
+	// The ramdisk keeps the image in memory, and limits what qemu-img may have of it. Exit codes below zero are signals:
+	// the kernel kills what there is no memory for, and qemu-img ends itself.
+	{imageTooLarge, []string{"memory size is too small for requested image", "writing image to device * failed with exit code -9",
+		"writing image to device * qemu-img: * cannot allocate memory", "writing image to device * failed to allocate", "writing image to device * resource temporarily unavailable"}},
 	{Meaning{"DiskTooSmall", "The disk has no room for the image.",
 		"Choose a larger disk with spec.rootDeviceHints: kubectl get hardwaredata {host} -o yaml shows the disks there are."},
 		[]string{"writing image to device * no space left on device", "error writing image * no space left on device"}},
+	{Meaning{"ImageUnreadable", "The ramdisk cannot read the image that it has downloaded.",
+		"Check the image with `qemu-img check`, and make it anew: a part of it is missing or damaged. The end of the error has the words of qemu-img."},
+		[]string{"writing image to device * qemu-img: error while reading", "writing image to device * qemu-img: could not open '/tmp/"}},
 	{Meaning{"ImageNotWritten", "The image could not be written to the disk.",
 		"Check the disk and its controller. The end of the error has the output of the command that has failed."},
 		[]string{"error writing image to device", "writing image to device"}},
