@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +159,7 @@ type keystone struct {
 
 	mu sync.Mutex
 	sc *gophercloud.ServiceClient
-	// unverified is logged in, but Ironic has not said yet that it may list nodes. It is used only while
+	// unverified is logged in, but Ironic has not said yet that it may list nodes. It is changed only while
 	// login is held.
 	unverified *gophercloud.ServiceClient
 }
@@ -177,6 +178,19 @@ func (k *keystone) known() *gophercloud.ServiceClient {
 	return k.sc
 }
 
+// loggedIn returns the client that Ironic is asked about now, or is to be asked about next. Without one, Keystone is.
+func (k *keystone) loggedIn() *gophercloud.ServiceClient {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.unverified
+}
+
+func (k *keystone) set(sc, unverified *gophercloud.ServiceClient) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sc, k.unverified = sc, unverified
+}
+
 func (k *keystone) client(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	if sc := k.known(); sc != nil {
 		return sc, nil
@@ -185,29 +199,29 @@ func (k *keystone) client(ctx context.Context) (*gophercloud.ServiceClient, erro
 	case k.login <- struct{}{}:
 		defer func() { <-k.login }()
 	case <-ctx.Done():
+		if k.loggedIn() == nil {
+			return nil, &keystoneError{ctx.Err()}
+		}
 		return nil, ctx.Err()
 	}
 	if sc := k.known(); sc != nil {
 		return sc, nil
 	}
-	if k.unverified == nil {
-		sc, err := k.authenticate(ctx)
-		if err != nil {
+	sc := k.loggedIn()
+	if sc == nil {
+		var err error
+		if sc, err = k.authenticate(ctx); err != nil {
 			return nil, err
 		}
-		k.unverified = sc
+		k.set(nil, sc)
 	}
-	sc := k.unverified
 	if err := checkMayList(ctx, sc); err != nil {
 		if gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) || gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
-			k.unverified = nil
+			k.set(nil, nil)
 		}
 		return nil, &listError{err}
 	}
-	k.unverified = nil
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.sc = sc
+	k.set(sc, nil)
 	return sc, nil
 }
 
@@ -222,7 +236,7 @@ func (k *keystone) authenticate(ctx context.Context) (*gophercloud.ServiceClient
 	}
 	provider.HTTPClient = k.http
 	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
-		return nil, err
+		return nil, &keystoneError{err}
 	}
 	endpoint := k.endpoint
 	if endpoint == "" {
@@ -259,11 +273,15 @@ func checkMayList(ctx context.Context, sc *gophercloud.ServiceClient) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// listError is an error of checkMayList. It comes from Ironic, whereas the other errors of a login come from
-// Keystone.
+// listError is an error of checkMayList, which comes from Ironic.
 type listError struct{ error }
 
 func (e *listError) Unwrap() error { return e.error }
+
+// keystoneError is an error of a login at Keystone.
+type keystoneError struct{ error }
+
+func (e *keystoneError) Unwrap() error { return e.error }
 
 // renew drops a token that has expired or was revoked.
 func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) bool {
@@ -283,13 +301,37 @@ func authError(op string, err error, waited time.Duration) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		message, _ := ironic.DecodeMessage(answer.Actual, answer.Body)
-		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth,
-			Reason: strings.TrimSuffix(fmt.Sprintf("Keystone answered HTTP %d: %s", answer.Actual, message), ": ")}
+		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth, Reason: keystoneAnswer(answer)}
 	}
 	var endpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &endpoint) {
 		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth, Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
 	}
-	return ironic.NewUnavailableError(op, err, waited)
+	unavailable := ironic.NewUnavailableError(op, err, waited)
+	login := new(keystoneError)
+	syntax, content := new(json.SyntaxError), new(json.UnmarshalTypeError)
+	switch {
+	case !errors.As(err, &login):
+	case errors.As(err, &syntax), errors.As(err, &content):
+		unavailable.Reason = notKeystone
+	default:
+		unavailable.Reason = "no login at Keystone: " + unavailable.Reason
+	}
+	return unavailable
+}
+
+// notKeystone is the reason if a dashboard or another service answers at the URL of Keystone.
+const notKeystone = "what answers at the auth_url of the cloud is not Keystone"
+
+// keystoneAnswer says what an answer other than a token means. Keystone itself says why; a proxy in front of it may
+// not.
+func keystoneAnswer(answer gophercloud.ErrUnexpectedResponseCode) string {
+	message, _ := ironic.DecodeMessage(answer.Actual, answer.Body)
+	switch code := answer.Actual; {
+	case message != "":
+		return fmt.Sprintf("Keystone answered HTTP %d: %s", code, message)
+	case code == http.StatusUnauthorized, code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
+		return fmt.Sprintf("Keystone answered HTTP %d", code)
+	}
+	return fmt.Sprintf("%s: HTTP %d", notKeystone, answer.Actual)
 }

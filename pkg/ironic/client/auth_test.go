@@ -5,8 +5,10 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -323,12 +325,86 @@ func TestKeystoneHangs(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			if _, err := c.GetNode(ctx, "a"); !ironic.IsUnavailable(err) {
+			if _, err := c.GetNode(ctx, "a"); !ironic.IsTimeout(err) || !strings.HasPrefix(ironic.ReasonOf(err), "no login at Keystone: no answer within ") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// TestKeystoneIsNamed: Ironic is well, or is not asked at all.
+func TestKeystoneIsNamed(t *testing.T) {
+	page := func(status int, content string) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, content)
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	gone, untrusted := page(200, ""), httptest.NewTLSServer(nil)
+	gone.Close()
+	t.Cleanup(untrusted.Close)
+	f := newFake(t, newestMinor, answer(200, "{}"))
+	for name, test := range map[string]struct{ authURL, class, reason string }{
+		"down":                  {gone.URL + "/v3", "refused", "no login at Keystone: connection refused"},
+		"not trusted":           {untrusted.URL + "/v3", "tls", "no login at Keystone: certificate not accepted: "},
+		"a dashboard":           {page(200, "<html>Log in</html>").URL, "other", notKeystone},
+		"Ironic":                {page(200, `{"name": "OpenStack Ironic API", "versions": []}`).URL, "other", notKeystone},
+		"a dashboard's login":   {page(302, "").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 302"},
+		"a dashboard's refusal": {page(403, "<html>CSRF</html>").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 403"},
+		"no such page":          {page(404, "<html>no</html>").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 404"},
+		"a proxy":               {page(503, "<html>later</html>").URL + "/v3", ironic.ClassAuth, "Keystone answered HTTP 503"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := strings.Replace((&fakeKeystone{Server: gone}).content("s3cret"), gone.URL+"/v3", test.authURL, 1)
+			_, err := newClient(t, Config{Cloud: "metal", CloudsYAML: []byte(cloud), Endpoint: f.URL}).GetNode(within(t, time.Minute), "a")
+			unavailable := new(ironic.UnavailableError)
+			if !errors.As(err, &unavailable) || unavailable.Class != test.class || !strings.HasPrefix(unavailable.Reason, test.reason) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%v, want %s (%s)", err, test.reason, test.class)
+			}
+		})
+	}
+}
+
+// nameless knows no host.
+type nameless struct{}
+
+func (nameless) RoundTrip(req *http.Request) (*http.Response, error) {
+	return nil, &net.DNSError{Err: "no such host", Name: req.URL.Hostname(), IsNotFound: true}
+}
+
+func TestKeystoneOfUnknownName(t *testing.T) {
+	cloud := (&fakeKeystone{Server: &httptest.Server{URL: "https://keystone.example"}}).content("s3cret")
+	_, err := newClient(t, Config{Cloud: "metal", CloudsYAML: []byte(cloud), Endpoint: "https://ironic.example", Transport: nameless{}}).GetNode(t.Context(), "a")
+	if want := `no login at Keystone: host name "keystone.example" cannot be resolved`; ironic.ReasonOf(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestIronicHangsAfterLogin: who waits for the answer of Ironic to somebody else's login does not blame Keystone.
+func TestIronicHangsAfterLogin(t *testing.T) {
+	k := newKeystone(t)
+	k.cloud(t, "s3cret")
+	asked := make(chan struct{}, 1)
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer hung.Close()
+	c := newClient(t, Config{Cloud: "metal", Endpoint: hung.URL})
+	ctx, cancel := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = c.GetNode(ctx, "a") })
+	defer first.Wait()
+	defer cancel()
+	<-asked
+	late, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	if _, err := c.GetNode(late, "a"); !ironic.IsTimeout(err) || !strings.HasPrefix(ironic.ReasonOf(err), "no answer within ") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestNoAuthSendsNoCredentials(t *testing.T) {
