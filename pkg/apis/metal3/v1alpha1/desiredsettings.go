@@ -57,5 +57,12 @@ func refusalOf(value string) string {
 		return accepted
 	}
 	// true, false, or a number.
-	return fmt.Sprintf("%s of at most 32 bits: write %s as text, %q", accepted, value, value)
+	refusal := fmt.Sprintf("%s of at most 32 bits: write %s as text, %q", accepted, value, value)
+	switch value { // YAML 1.1, which kubectl reads, has other words for both
+	case "true":
+		refusal += `; without quotes, On and Yes are true as well: if one of them is meant, write "On" or "Yes"`
+	case "false":
+		refusal += `; without quotes, Off and No are false as well: if one of them is meant, write "Off" or "No"`
+	}
+	return refusal
 }
