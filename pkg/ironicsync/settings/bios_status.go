@@ -210,7 +210,8 @@ func faultOf(name string, value intstr.IntOrString, firmware *metal3.HostFirmwar
 	switch accepts.AttributeType {
 	case "": // nothing is known of it
 	case metal3.SettingEnumeration:
-		if !slices.Contains(accepts.AllowableValues, v) {
+		// Without values, the BMC judges: Ironic leaves out those of which the registry of the BMC has no name.
+		if len(accepts.AllowableValues) > 0 && !slices.Contains(accepts.AllowableValues, v) {
 			return invalid("unknown enumeration value - %s", v)
 		}
 	case metal3.SettingInteger:

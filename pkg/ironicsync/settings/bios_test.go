@@ -31,6 +31,7 @@ var listed = []ironic.BIOSSetting{
 	{Name: "Untyped", Value: "1"},
 	{Name: "AdminPassword", Value: "", AttributeType: "Password"},
 	{Name: "SetupSecret", Value: "s", AttributeType: "Password"},
+	{Name: "C7State", Value: "Enabled", AttributeType: "Enumeration"}, // whose values have no names in the registry
 }
 
 // firmwareOf is a HostFirmwareSettings that has read listed.
@@ -52,7 +53,7 @@ func TestSchema(t *testing.T) {
 	if schema.Spec.HardwareVendor != "ACME" || schema.Spec.HardwareModel != "R1" || schema.Namespace != "n" {
 		t.Errorf("the schema is %+v", schema)
 	}
-	if _, has := schema.Spec.Schema["AdminPassword"]; has || len(schema.Spec.Schema) != 9 {
+	if _, has := schema.Spec.Schema["AdminPassword"]; has || len(schema.Spec.Schema) != 10 {
 		t.Errorf("the schema has %v", schema.Spec.Schema)
 	}
 	same := append([]ironic.BIOSSetting{}, listed...)
@@ -103,6 +104,8 @@ func TestJudge(t *testing.T) {
 		"a number for another boolean":       {metal3.DesiredSettingsMap{"QuietBoot": number(0)}, "True False", "Setting QuietBoot is invalid, 0 is not a boolean"},
 		"value with a space":                 {metal3.DesiredSettingsMap{"ProcTurboMode": word("Disabled ")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - Disabled "},
 		"enumeration in lower case":          {metal3.DesiredSettingsMap{"ProcTurboMode": word("disabled")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - disabled"},
+		"enumeration without values":         {metal3.DesiredSettingsMap{"C7State": word("Disabled")}, "True True", ""},
+		"one without values, as it is":       {metal3.DesiredSettingsMap{"C7State": word("Enabled")}, "False True", ""},
 		"no integer":                         {metal3.DesiredSettingsMap{"BootDelay": word("x")}, "True False", "Setting BootDelay is invalid, String x entered while integer expected"},
 		"integer too small":                  {metal3.DesiredSettingsMap{"BootDelay": number(-1)}, "True False", "Setting BootDelay is invalid, integer -1 is below minimum value 0"},
 		"integer too large":                  {metal3.DesiredSettingsMap{"BootDelay": number(61)}, "True False", "Setting BootDelay is invalid, integer 61 is above maximum value 60"},
