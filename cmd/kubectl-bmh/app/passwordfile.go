@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/inventory"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // maxPassword is the largest file that is read as a password, in bytes.
@@ -40,11 +41,11 @@ func readPasswordFile(dir, name string) (string, error) {
 // cleanPassword removes the line break at the end of a password, and refuses what cannot be one.
 func cleanPassword(password, source string) (string, error) {
 	password = strings.TrimSuffix(strings.TrimSuffix(password, "\n"), "\r")
-	switch {
-	case password == "":
+	if password == "" {
 		return "", fmt.Errorf("%s: the password is empty", source)
-	case strings.ContainsAny(password, "\n\r\x00"):
-		return "", fmt.Errorf("%s has more than one line", source)
+	}
+	if wrong := bmc.Unsendable(password); wrong != "" {
+		return "", fmt.Errorf("%s: the password %s", source, wrong)
 	}
 	return password, nil
 }

@@ -20,7 +20,8 @@ func TestPasswordFile(t *testing.T) {
 			t.Errorf("%q: %q %v", content, got, err)
 		}
 	}
-	for name, content := range map[string]string{"empty": "", "line break": "\n", "two lines": "a\nb\n", "long": strings.Repeat("x", 5000)} {
+	for name, content := range map[string]string{"empty": "", "line break": "\n", "two lines": "a\nb\n", "long": strings.Repeat("x", 5000),
+		"UTF-16": "\xff\xfex\x00x\x00x\x00\r\x00\n\x00", "a byte order mark": "\ufeffxxx\n", "Latin-1": "xxx\xe9"} {
 		path := filepath.Join(dir, "bad")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

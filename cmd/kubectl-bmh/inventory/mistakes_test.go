@@ -32,6 +32,8 @@ func TestMistakes(t *testing.T) {
 		"a Secret that is not used":        {manifestHost + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: other}\n", 1, []string{"line 6: Secret other is left out"}},
 		"a Secret of another namespace":    {"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: n}\n---\n" + manifestHost, 1, []string{"line 1: Secret s is left out, because no BareMetalHost of namespace n"}},
 		"a Secret without a password":      {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {username: a}\n---\n" + manifestHost, 0, []string{"line 6: h: its Secret s (line 1): it has no password"}},
+		"a Secret in UTF-16":               {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {username: YQ==, password: //5wAHcADQAKAA==}\n---\n" + manifestHost, 0, []string{"line 6: h: its Secret s (line 1): its password is text in UTF-16"}},
+		"a password of two lines":          {"- {name: a, address: 192.0.2.1, username: u, password: \"p\\nq\"}\n", 0, []string{"line 1: a: its password has a line break"}},
 		"a Secret that is not base64":      {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {username: YQ==, password: ab!}\n---\n" + manifestHost, 0, []string{"line 6: h: its Secret s (line 1): data.password: is not in base64"}},
 		"a Secret twice":                   {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\n" + manifestHost, 0, []string{"line 9: h: its Secret s (line 1): it is there again in line 5"}},
 		"an encrypted Secret":              {manifestHost + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nsops: {}\n", 0, []string{"line 1: h: its Secret s (line 6): is encrypted by SOPS"}},

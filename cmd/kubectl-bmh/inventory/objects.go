@@ -5,14 +5,15 @@ package inventory
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // secretSuffix follows the name of a host in the name of its Secret.
@@ -125,8 +126,11 @@ func credentialsOf(e Entry, common Credentials, passwords PasswordReader) (usern
 		return "", "", errors.New("it has no user name")
 	case password == "":
 		return "", "", errors.New("it has no password")
-	case strings.ContainsAny(username+password, "\n\r\x00"):
-		return "", "", errors.New("its user name or password has more than one line")
+	}
+	for _, is := range []struct{ name, value string }{{"user name", username}, {"password", password}} {
+		if wrong := bmc.Unsendable(is.value); wrong != "" {
+			return "", "", fmt.Errorf("its %s %s", is.name, wrong)
+		}
 	}
 	return username, password, nil
 }

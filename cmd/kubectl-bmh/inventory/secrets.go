@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // fileSecret is a Secret of a manifest. Its mistakes concern the hosts that name it.
@@ -96,6 +98,9 @@ func checkCredentials(secret *corev1.Secret) error {
 	for _, key := range []string{metal3.SecretUsernameKey, metal3.SecretPasswordKey} {
 		if len(secret.Data[key]) == 0 {
 			return fmt.Errorf("it has no %s", key)
+		}
+		if wrong := bmc.Unsendable(strings.TrimSpace(string(secret.Data[key]))); wrong != "" {
+			return fmt.Errorf("its %s %s", key, wrong)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func registrationLead(reason string) string {
 	case metal3.SecretNotFoundReason:
 		return "The Secret with the credentials of the BMC does not exist."
 	case metal3.SecretIncompleteReason:
-		return "The Secret with the credentials of the BMC is incomplete."
+		return "The Secret with the credentials of the BMC is incomplete, or cannot be used."
 	case metal3.NetworkDataUnusableReason:
 		return "The Secret with the network data of the ramdisk is missing or not valid."
 	case metal3.InvalidAddressReason:

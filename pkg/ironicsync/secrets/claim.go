@@ -14,27 +14,31 @@ import (
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // MaxPassword is how many bytes the password of a BMC may have. IPMI knows 20, and Redfish none of more than 255 that a BMC would take.
 // Passwords are looked for in all that Ironic says of a host, in hundreds of spellings.
 const MaxPassword = 256
 
-// CredentialsIn returns the credentials of a BMC in a Secret. The error is an *IncompleteError if one of them is missing, or no BMC
-// takes the password.
+// CredentialsIn returns the credentials of a BMC in a Secret. The error is an *IncompleteError if one of them is
+// missing or cannot be sent to a BMC, or no BMC takes the password.
 func CredentialsIn(secret *corev1.Secret) (username, password string, err error) {
 	username = strings.TrimSpace(string(secret.Data[metal3.SecretUsernameKey]))
 	password = strings.TrimSpace(string(secret.Data[metal3.SecretPasswordKey]))
-	var missing []string
-	if username == "" {
-		missing = append(missing, metal3.SecretUsernameKey)
-	}
-	if password == "" {
-		missing = append(missing, metal3.SecretPasswordKey)
+	var missing, unsendable []string
+	for _, is := range []struct{ key, value string }{{metal3.SecretUsernameKey, username}, {metal3.SecretPasswordKey, password}} {
+		if is.value == "" {
+			missing = append(missing, is.key)
+		} else if wrong := bmc.Unsendable(is.value); wrong != "" {
+			unsendable = append(unsendable, fmt.Sprintf("its %s %s", is.key, wrong))
+		}
 	}
 	switch {
 	case missing != nil:
 		err = &IncompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
+	case unsendable != nil:
+		err = &IncompleteError{fmt.Sprintf("Secret %q cannot be used: %s. Each has to be one line of text in UTF-8, without a byte order mark", secret.Name, strings.Join(unsendable, ", "))}
 	case len(password) > MaxPassword:
 		err = &IncompleteError{fmt.Sprintf("Secret %q has no password of a BMC: that has at most %d bytes, and the one in the Secret %d", secret.Name, MaxPassword, len(password))}
 	}

@@ -197,6 +197,15 @@ func TestClaimTrimsWhitespace(t *testing.T) {
 	}
 }
 
+// utf16LE is what PowerShell writes into a file.
+func utf16LE(text string) []byte {
+	bytes := []byte("\xff\xfe")
+	for _, r := range text {
+		bytes = append(bytes, byte(r), 0)
+	}
+	return append(bytes, '\r', 0, '\n', 0)
+}
+
 // What is said of an incomplete Secret names its keys and never what is in it.
 func TestClaimIncomplete(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -209,6 +218,11 @@ func TestClaimIncomplete(t *testing.T) {
 		"only whitespace": {map[string][]byte{"username": []byte(username), "password": []byte(" \n")}, "has no password: "},
 		"other keys":      {map[string][]byte{"user": []byte(username), "pass": []byte(password)}, "has no username and no password: "},
 		"too long":        {map[string][]byte{"username": []byte(username), "password": bytes.Repeat([]byte("x"), MaxPassword+1)}, "has no password of a BMC: that has at most 256 bytes, and the one in the Secret 257"},
+		"UTF-16":          {map[string][]byte{"username": utf16LE(username), "password": utf16LE(password)}, "cannot be used: its username is text in UTF-16, its password is text in UTF-16. "},
+		"UTF-16, no mark": {map[string][]byte{"username": []byte(username), "password": utf16LE(password)[2:]}, "cannot be used: its password has NUL bytes, as text in UTF-16 has. "},
+		"a mark in front": {map[string][]byte{"username": []byte(username), "password": []byte("\ufeff" + password)}, "cannot be used: its password begins with a byte order mark. "},
+		"Latin-1":         {map[string][]byte{"username": []byte(username), "password": []byte(password + "\xe9")}, "cannot be used: its password is not text in UTF-8. "},
+		"several lines":   {map[string][]byte{"username": []byte(username + "\n" + password + "\n"), "password": []byte(password)}, "cannot be used: its username has a line break. "},
 	} {
 		secrets, client := newSecrets(newSecret(func(s *corev1.Secret) { s.Data = tt.data }))
 		got, err := secrets.Claim(t.Context(), newHost())
@@ -218,8 +232,11 @@ func TestClaimIncomplete(t *testing.T) {
 			continue
 		}
 		want := `Secret "host-0-bmc" ` + tt.want
-		if strings.HasSuffix(want, ": ") {
+		switch {
+		case strings.HasSuffix(want, ": "):
 			want += "it needs the keys username and password of the BMC"
+		case strings.HasSuffix(want, ". "):
+			want += "Each has to be one line of text in UTF-8, without a byte order mark"
 		}
 		if err.Error() != want {
 			t.Errorf("%s: %q, want %q", name, err, want)
