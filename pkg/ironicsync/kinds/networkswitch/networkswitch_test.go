@@ -79,12 +79,26 @@ enable_secret=enable
 func TestUnwritable(t *testing.T) {
 	const space, quotes = "begins or ends with a space", "is in quotes"
 	for value, want := range map[string]string{
-		"p4%xQ": "has a '%'", "%": "has a '%'", "a%%b": "", "a\nb": "has a line break", "a\xffb": "is not UTF-8", " a": space, "a\t": space, "a\u00a0": space, "a\x1f": space,
+		"p4%xQ": "has a '%'", "%": "has a '%'", "a%%b": "", "a\nb": "has a line break", "a\xffb": "is not text in UTF-8",
+		"\ufeffa": "begins with a byte order mark", "\xff\xfea\x00": "is text in UTF-16", "a\x00": "has NUL bytes", " a": space, "a\t": space, "a\u00a0": space, "a\x1f": space,
 		`"a"`: quotes, "'a'": quotes, `"`: quotes, `"a`: "", `a"`: "", `"a'`: "", "": "", "a;b#c=d:e$f[g]": "", "#a": "", "a b": "", "ä": "",
 	} {
 		found, err := credentialsIn("s", data("username", "admin", "ssh-privatekey", "key", "admin-password", value))
 		if got := fmt.Sprint(err); want == "" && (err != nil || found.adminPassword != value) || want != "" && !strings.Contains(got, "credentials secret s: key 'admin-password' "+want) {
 			t.Errorf("%q: %v, want %q", value, err, want)
+		}
+	}
+}
+
+// TestUnreadableKey: a private key is in PEM, which is read as text in UTF-8.
+func TestUnreadableKey(t *testing.T) {
+	const pem = "-----BEGIN PRIVATE KEY-----\r\nMC4=\r\n-----END PRIVATE KEY-----\r\n"
+	for key, want := range map[string]string{
+		pem: "", "\ufeff" + pem: "begins with a byte order mark", "\xff\xfe-\x00\n\x00": "is text in UTF-16", "-\x00\n\x00": "has NUL bytes", pem + "\xe9": "is not text in UTF-8",
+	} {
+		_, err := credentialsIn("s", data("username", "admin", "ssh-privatekey", key))
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || want != "" && !strings.Contains(got, "credentials secret s: key 'ssh-privatekey' "+want) {
+			t.Errorf("%q: %v, want %q", key, err, want)
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"path"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // The keys of the Secret with the credentials of a switch.
@@ -52,6 +52,10 @@ func credentialsIn(name string, data map[string][]byte) (credentials, error) {
 			return c, fmt.Errorf("credentials secret %s: key '%s' %s, which cannot be written to the configuration", name, key, wrong)
 		}
 	}
+	// A key has lines. The service reads it in PEM, as text in UTF-8.
+	if wrong := bmc.Unsendable(strings.NewReplacer("\r", "", "\n", "").Replace(string(c.privateKey))); wrong != "" {
+		return c, fmt.Errorf("credentials secret %s: key '%s' %s, which cannot be read as a private key", name, privateKeyKey, wrong)
+	}
 	return c, nil
 }
 
@@ -67,17 +71,17 @@ func checkSpec(spec *metal3.BareMetalSwitchSpec) error {
 	return nil
 }
 
-// unwritable returns what of a value Ironic's networking service would not read as it is, or an empty text. A line break
-// would begin another setting. The service copies the values by way of Python's configparser, which fails for the whole
-// file where a "%" is not followed by another one. It leaves both, so that it cannot be escaped. oslo.config takes off
-// spaces and quotes, and fails for the whole file where something is not UTF-8.
+// unwritable returns what of a value Ironic's networking service would not read as it is, or an empty text. A line
+// break would begin another setting, and a byte order mark would be a part of the value. The service copies the values
+// by way of Python's configparser, which fails for the whole file where a "%" is not followed by another one. It leaves
+// both, so that it cannot be escaped. oslo.config takes off spaces and quotes, and fails for the whole file where
+// something is not UTF-8.
 func unwritable(value string) string {
+	if wrong := bmc.Unsendable(value); wrong != "" {
+		return wrong
+	}
 	isSpace := func(r rune) bool { return unicode.IsSpace(r) || '\x1c' <= r && r <= '\x1f' } // as for Python
 	switch {
-	case strings.ContainsAny(value, "\r\n\x00"):
-		return "has a line break"
-	case !utf8.ValidString(value):
-		return "is not UTF-8"
 	case strings.Contains(strings.ReplaceAll(value, "%%", ""), "%"):
 		return "has a '%'"
 	case strings.TrimFunc(value, isSpace) != value:
