@@ -21,6 +21,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
@@ -174,7 +175,10 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 		// When the Secret is created, the subscription is reconciled again.
 		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s with the HTTP headers does not exist", subscription.Spec.HTTPHeadersRef.Name))
 	}
-	if errors.Is(err, errLongHeaders) {
+	if err == nil {
+		err = checkHeaders(headers)
+	}
+	if wrong := new(headersError); errors.As(err, &wrong) {
 		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s: %s", subscription.Spec.HTTPHeadersRef.Name, err))
 	}
 	if err != nil {
@@ -273,9 +277,25 @@ func (c *Controller) known(subscription *metal3.BMCEventSubscription) redact.Sou
 // maxHeaders bounds the HTTP headers of a subscription, in bytes. Servers accept less, and the values are looked for in all that Ironic says of it.
 const maxHeaders = 64 << 10
 
-var errLongHeaders = fmt.Errorf("it has HTTP headers of more than %d KiB in all", maxHeaders>>10)
+// headersError is what is wrong with the Secret that has the HTTP headers, without their values.
+type headersError struct{ message string }
 
-// headers returns the HTTP headers for the events, one in each map, in the order of their names.
+func (e *headersError) Error() string { return e.message }
+
+// checkHeaders returns an error if the value of a header cannot arrive at the BMC.
+func checkHeaders(headers []map[string]string) error {
+	for _, header := range headers {
+		for name, value := range header {
+			if wrong := bmc.Unsendable(value); wrong != "" {
+				return &headersError{fmt.Sprintf("the HTTP header %s %s: it has to be one line of text in UTF-8, without a byte order mark", name, wrong)}
+			}
+		}
+	}
+	return nil
+}
+
+// headers returns the HTTP headers for the events, one in each map, in the order of their names. White space around a
+// value, such as the line break at the end of a file, is no part of it for HTTP either.
 func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventSubscription) ([]map[string]string, error) {
 	ref := subscription.Spec.HTTPHeadersRef
 	if ref == nil {
@@ -289,9 +309,9 @@ func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventS
 	left := maxHeaders
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		if left -= len(name) + len(data[name]); left < 0 {
-			return nil, errLongHeaders
+			return nil, &headersError{fmt.Sprintf("it has HTTP headers of more than %d KiB in all", maxHeaders>>10)}
 		}
-		headers = append(headers, map[string]string{name: string(data[name])})
+		headers = append(headers, map[string]string{name: strings.TrimSpace(string(data[name]))})
 	}
 	return headers, nil
 }

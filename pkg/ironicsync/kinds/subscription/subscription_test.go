@@ -169,6 +169,9 @@ func TestSubscribe(t *testing.T) {
 	}{
 		"no Secret":                 {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret }, "Secret headers", false},
 		"long headers":              {func(w *world) { w.secret["Authorization"] = make([]byte, 64<<10) }, func(w *world) { w.secret = newWorld().secret }, "Secret headers: it has HTTP headers of more than 64 KiB in all", false},
+		"a header in UTF-16":        {func(w *world) { w.secret["X-Rack"] = []byte("\xff\xfe7\x00") }, func(w *world) { w.secret = newWorld().secret }, "Secret headers: the HTTP header X-Rack is text in UTF-16: it has to be one line", false},
+		"a header of two lines":     {func(w *world) { w.secret["X-Rack"] = []byte("7\nX-Row: 8") }, func(w *world) { w.secret = newWorld().secret }, "Secret headers: the HTTP header X-Rack has a line break", false},
+		"headers from files":        {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret; w.secret["X-Rack"] = []byte(" 7\r\n") }, "Secret headers", false},
 		"no host":                   {func(w *world) { w.host = nil }, func(w *world) { w.host = newWorld().host }, "no host worker-0", false},
 		"a host not registered":     {func(w *world) { w.host.Status.Ironic = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
 		"a detached host":           {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
