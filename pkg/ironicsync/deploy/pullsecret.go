@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -100,19 +101,31 @@ func registryAuths(secretType corev1.SecretType, data map[string][]byte) (map[st
 		var config struct {
 			Auths map[string]registryAuth `json:"auths"`
 		}
-		if json.Unmarshal(data[corev1.DockerConfigJsonKey], &config) != nil {
-			return nil, unparsable("key %s is missing or no docker configuration in JSON", corev1.DockerConfigJsonKey)
+		if err := readConfig(data, corev1.DockerConfigJsonKey, &config); err != nil {
+			return nil, err
 		}
 		return config.Auths, nil
 	case corev1.SecretTypeDockercfg:
 		var auths map[string]registryAuth
-		if json.Unmarshal(data[corev1.DockerConfigKey], &auths) != nil {
-			return nil, unparsable("key %s is missing or no docker configuration in JSON", corev1.DockerConfigKey)
+		if err := readConfig(data, corev1.DockerConfigKey, &auths); err != nil {
+			return nil, err
 		}
 		return auths, nil
 	}
 	return nil, &PullSecretError{Reason: ImageAuthFormatUnsupported, message: fmt.Sprintf(
 		"type %q is not supported for registry credentials: use %s or %s", secretType, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)}
+}
+
+// readConfig reads a docker configuration from a key of a Secret. The parser takes bytes that are not UTF-8, and makes
+// U+FFFD of them.
+func readConfig(data map[string][]byte, key string, config any) error {
+	switch {
+	case !utf8.Valid(data[key]):
+		return unparsable("key %s is not text in UTF-8", key)
+	case json.Unmarshal(data[key], config) != nil:
+		return unparsable("key %s is missing or no docker configuration in JSON", key)
+	}
+	return nil
 }
 
 // maxCredentials bounds the credentials for a registry, in bytes. Ironic keeps them with the node, and they are looked for in all that it says
@@ -139,6 +152,8 @@ func (a registryAuth) credentials(registry string) (string, error) {
 		return "", unparsable("the entry of registry %q has no user or no password", registry)
 	case len(username)+len(password) > maxCredentials:
 		return "", unparsable("the user and password of registry %q have %d KiB, which is more than the %d KiB that are passed on", registry, (len(username)+len(password))>>10, maxCredentials>>10)
+	case !utf8.ValidString(username), !utf8.ValidString(password): // in JSON, Ironic would be told another one
+		return "", unparsable("the auth of registry %q is not text in UTF-8", registry)
 	case strings.Contains(username, ":"):
 		return "", unparsable("the user of registry %q has a colon, where Ironic takes the password to begin", registry)
 	}

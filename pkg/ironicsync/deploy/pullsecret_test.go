@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const (
@@ -117,6 +118,9 @@ func TestPullSecretErrors(t *testing.T) {
 		"auth without colon": {data: auths("quay.io", "s3cret"), want: `auth of registry "quay.io" is not user:password`},
 		"auth without user":  {data: auths("quay.io", ":s3cret"), want: "no user or no password"},
 		"more than 16 KiB":   {data: auths("quay.io", "u:"+strings.Repeat("s3cret", 3<<10)), want: "have 18 KiB, which is more than the 16 KiB that are passed on"},
+		"config in Latin-1":  {data: data(".dockerconfigjson", `{"auths":{"quay.io":{"username":"u","password":"s3cr`+"\xe9"+`t"}}}`), want: "key .dockerconfigjson is not text in UTF-8"},
+		"old one in Latin-1": {kind: configCfg, data: data(".dockercfg", `{"quay.io":{"username":"u","password":"s3cr`+"\xe9"+`t"}}`), want: "key .dockercfg is not text in UTF-8"},
+		"auth in Latin-1":    {data: auths("quay.io", "u:s3cr\xe9t"), want: `the auth of registry "quay.io" is not text in UTF-8`},
 		"no password":        {data: rawAuths(map[string]entry{"quay.io": {"username": "s3cret"}}), want: "no user or no password"},
 		"identity token":     {data: rawAuths(map[string]entry{"quay.io": {"identitytoken": "s3cret"}}), want: "no user or no password"},
 		"user with colon":    {data: rawAuths(map[string]entry{"quay.io": {"username": "a:s3cret", "password": "s3cret"}}), want: "has a colon"},
@@ -185,6 +189,9 @@ func FuzzPullSecret(f *testing.F) {
 					t.Errorf("error quotes the Secret: %v", err)
 				}
 				continue
+			}
+			if !utf8.ValidString(got) {
+				t.Errorf("Ironic would be told other credentials than %q", got)
 			}
 			user, password, ok := strings.Cut(got, ":")
 			if IsOCI(imageURL) && (!ok || user == "" || password == "") {
