@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // authenticator makes the gophercloud client that carries the credentials.
@@ -109,6 +110,10 @@ func (b *basic) load() (*gophercloud.ServiceClient, error) {
 	user, err := readTrimmed("user name", b.cfg.UsernameFile)
 	if err != nil {
 		return b.sc, err
+	}
+	// The password may have any bytes: Ironic compares them as they are.
+	if wrong := bmc.Unsendable(user); wrong != "" {
+		return b.sc, fmt.Errorf("the Ironic user name file %s: the user name %s", b.cfg.UsernameFile, wrong)
 	}
 	password, err := readTrimmed("password", b.cfg.PasswordFile)
 	if err != nil {

@@ -86,12 +86,14 @@ func TestBasicAuthRotatesDuringRequest(t *testing.T) {
 
 func TestBasicAuthFilesAtStart(t *testing.T) {
 	dir := t.TempDir()
-	empty, full := filepath.Join(dir, "empty"), filepath.Join(dir, "full")
+	empty, full, marked := filepath.Join(dir, "empty"), filepath.Join(dir, "full"), filepath.Join(dir, "marked")
+	writeFile(t, marked, "\ufeffadmin\r\n")
 	writeFile(t, empty, "\n")
 	writeFile(t, full, "x")
 	for _, cfg := range []Config{
 		{Endpoint: "http://a", UsernameFile: filepath.Join(dir, "missing"), PasswordFile: full},
 		{Endpoint: "http://a", UsernameFile: full, PasswordFile: empty},
+		{Endpoint: "http://a", UsernameFile: marked, PasswordFile: full},
 		{Endpoint: "http://a", CAFile: filepath.Join(dir, "missing")},
 		{Endpoint: "http://a", CAFile: full},
 		{Endpoint: "http://a", CertFile: full, KeyFile: full},

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 )
 
@@ -131,6 +132,10 @@ func (c connection) dial(name string, flags client.Config) (*client.Client, erro
 		config.Username, config.Password = string(bytes.TrimSpace(c.credentials[usernameKey])), string(bytes.TrimSpace(c.credentials[passwordKey]))
 		if config.Username == "" || config.Password == "" {
 			return nil, &Problem{api.SecretInvalidReason, "the Secret has no " + usernameKey + ", or no " + passwordKey}
+		}
+		// The password may have any bytes: Ironic compares them as they are.
+		if wrong := bmc.Unsendable(config.Username); wrong != "" {
+			return nil, &Problem{api.SecretInvalidReason, fmt.Sprintf("the %s in the Secret %s: it has to be one line of text in UTF-8, without a byte order mark", usernameKey, wrong)}
 		}
 	}
 	ironic, err := client.New(config)
