@@ -182,6 +182,13 @@ func (a *allocator) mayHave(r *claimRequest, host *metal3.BareMetalHost) bool {
 	return r.mayHave(host, a.policies)
 }
 
+// admits reports whether a policy lets a claim have hosts of a namespace, if it suits them.
+func (a *allocator) admits(claim *metal3.HostClaim, namespace string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.policies.admit(namespace, &claimRequest{claim: claim, namespaceLabels: a.labelsOf(claim.Namespace)})
+}
+
 // hostsOf returns the hosts that name a claim as their consumer.
 func (a *allocator) hostsOf(claim types.NamespacedName) []types.NamespacedName {
 	a.mu.Lock()

@@ -40,8 +40,8 @@ func isConsumer(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return found && consumer == kinds.KeyOf(claim)
 }
 
-// isBoundBy reports whether this controller has bound a host to a claim: it adds the UID of the claim to
-// the consumerRef, which others do not. What such a host is to run, its claim has asked for.
+// isBoundBy reports whether this controller has bound a host to a claim, unless somebody who writes hosts pretends that: it
+// adds the UID of the claim to the consumerRef, which others do not. What such a host is to run, its claim has asked for.
 func isBoundBy(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return isConsumer(claim, host) && host.Spec.ConsumerRef.UID == claim.UID
 }
@@ -53,11 +53,17 @@ func refTo(claim *metal3.HostClaim) *corev1.ObjectReference {
 	}
 }
 
-// hostsOf returns the hosts that name a claim as their consumer, first the one of the claim's status.
+// hostsOf returns the hosts that name a claim as their consumer, first the one of the claim's status. Whoever writes hosts
+// can name any claim, with its UID. So others count only if a policy opens their namespace to the claim: tenants must trust
+// the owners of such hosts anyway. Neither the claim's selector nor the labels of a host matter for that, since both may
+// have changed since the host was given to the claim.
 func (c *Controller) hostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*metal3.BareMetalHost, error) {
-	keys := c.allocator.hostsOf(kinds.KeyOf(claim))
-	if recorded, has := recordedHost(claim); has { // the watch of hosts may not have seen yet that it is the claim's
-		keys = append([]types.NamespacedName{recorded}, slices.DeleteFunc(keys, func(key types.NamespacedName) bool { return key == recorded })...)
+	recorded, has := recordedHost(claim)
+	keys := slices.DeleteFunc(c.allocator.hostsOf(kinds.KeyOf(claim)), func(key types.NamespacedName) bool {
+		return key == recorded || !c.Manages(key.Namespace) || !c.allocator.admits(claim, key.Namespace)
+	})
+	if has { // the watch of hosts may not have seen yet that it is the claim's
+		keys = slices.Insert(keys, 0, recorded)
 	}
 	var hosts []*metal3.BareMetalHost
 	for _, key := range keys {

@@ -278,6 +278,28 @@ func TestHostsOfOthers(t *testing.T) {
 			t.Error("a host without a policy is written")
 		}
 	})
+	for name, pause := range map[string]map[string]string{"with the UID, to be emptied": nil, "with the UID, paused, to keep the claim": {metal3.PausedAnnotation: "forever"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claim.Spec.Image = image.DeepCopy()
+			w.mustReconcile(t)
+			w.deploy()
+			trap := names(runs(freeHost("trap", "worker-9", nil), image.URL))
+			trap.Spec.ConsumerRef.UID, trap.Annotations = w.claim.UID, pause
+			w.put(trap)
+			w.mustReconcile(t)
+			w.delete()
+			w.mustReconcile(t)
+			w.deprovision()
+			w.mustReconcile(t)
+			if w.claim != nil || w.host().Spec.ConsumerRef != nil {
+				t.Errorf("the claim is %+v, its host %+v", w.claim, w.host().Spec)
+			}
+			if diff := cmp.Diff(trap, w.hosts["worker-9"]); diff != "" {
+				t.Errorf("a host without a policy was changed (-want +got):\n%s", diff)
+			}
+		})
+	}
 	t.Run("two", func(t *testing.T) {
 		w := newWorld(t)
 		w.mustReconcile(t)

@@ -18,22 +18,20 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
-// release gives the hosts of a claim back that is being deleted, and lets the claim go.
+// release gives the hosts of a claim back that is being deleted, those of hostsOf, and lets the claim go. Each is given back
+// before the next one is looked at, so that none has to wait for another one.
 func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts []*metal3.BareMetalHost) error {
 	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
 		return nil // another controller's finalizer keeps it
 	}
-	namespaces := map[string]bool{}
 	recorded, has := recordedHost(claim)
-	if has {
-		namespaces[recorded.Namespace] = true
+	if has && (len(hosts) == 0 || kinds.KeyOf(hosts[0]) != recorded) { // it is gone, or no longer the claim's
+		if err := c.deleteAllCopies(ctx, claim, recorded.Namespace); err != nil {
+			return err
+		}
 	}
-	var released []*metal3.BareMetalHost
 	for _, host := range hosts {
 		isOwn := kinds.KeyOf(host) == recorded || isBoundBy(claim, host)
-		if !isOwn && !c.mayHave(claim, host) {
-			continue // whoever writes hosts can name any claim
-		}
 		emptied, waitsFor, err := c.empty(ctx, claim, host)
 		switch {
 		case err != nil:
@@ -45,26 +43,28 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 		// One that only names the claim is not waited for while it is paused: it may name the claim to keep it. Later, nobody would know
 		// that there was one, so it stops naming it now, and nothing else is done to it.
 		if isOwn {
-			namespaces[host.Namespace] = true
+			// The copies go before the host: after that, nothing would tell where they are.
+			if err := c.deleteAllCopies(ctx, claim, host.Namespace); err != nil {
+				return err
+			}
 		}
-		released = append(released, emptied)
-	}
-	// The copies go before the hosts: after that, nothing would tell where they are.
-	for namespace := range namespaces {
-		if !c.Manages(namespace) {
-			continue // a tenant who may write the status can name any
-		}
-		if err := c.copier.deleteCopies(ctx, claim, namespace, nil); err != nil {
-			failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
-			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
-		}
-	}
-	for _, host := range released {
-		if err := c.unbind(ctx, host); err != nil {
+		if err := c.unbind(ctx, emptied); err != nil {
 			return err
 		}
 	}
 	return kinds.RemoveFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer)
+}
+
+// deleteAllCopies deletes the copies of the Secrets of a claim that is being deleted from a namespace, or says that it cannot.
+func (c *Controller) deleteAllCopies(ctx context.Context, claim *metal3.HostClaim, namespace string) error {
+	if !c.Manages(namespace) {
+		return nil // a tenant who may write the status can name any
+	}
+	if err := c.copier.deleteCopies(ctx, claim, namespace, nil); err != nil {
+		failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
+		return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
+	}
+	return nil
 }
 
 // releaseOthers gives back hosts that were bound to a claim besides its host. That happens if the
