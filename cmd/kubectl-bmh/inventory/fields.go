@@ -8,8 +8,10 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -159,22 +161,43 @@ func setLabels(e *Entry, value string) error {
 // aliases are other names that inventories use, and spreadsheets above all.
 var aliases = map[string]string{
 	"host": "name", "hostname": "name", "node": "name", "nodename": "name", "server": "name", "servername": "name", "machine": "name",
-	"bmc": "address", "bmcaddress": "address", "bmcip": "address", "bmcipaddress": "address", "bmcurl": "address", "bmchost": "address",
-	"ipmi": "address", "ipmiip": "address", "ipmiaddress": "address", "ipmihost": "address",
-	"user": "username", "login": "username", "bmcuser": "username", "bmcusername": "username", "ipmiuser": "username", "ipmiusername": "username",
-	"pass": "password", "passwd": "password", "bmcpass": "password", "bmcpassword": "password", "ipmipass": "password", "ipmipassword": "password",
+	"user": "username", "userid": "username", "login": "username", "pass": "password", "passwd": "password", "pwd": "password", "pw": "password",
 	"mac": "bootmacaddress", "macaddress": "bootmacaddress", "macaddr": "bootmacaddress", "bootmac": "bootmacaddress",
 	"pxemac": "bootmacaddress", "pxemacaddress": "bootmacaddress", "macpxe": "bootmacaddress", "bootnicmac": "bootmacaddress",
 	"arch": "architecture", "cpuarch": "architecture", "secret": "credentialsname", "imageurl": "image", "comment": "description",
 	"disk": "rootdevice",
 }
 
-// redfishAliases are other names of the address that name what most BMCs are reached by today, and not IPMI.
-var redfishAliases = []string{"redfishaddress", "redfishurl", "idrac", "idracip", "ilo", "iloip"}
+// ofBMC finds what of a BMC a column is, such as iDRAC user, password (iLO) or IPMI/BMC IP. A MAC address of a BMC is not that of its host.
+var ofBMC = regexp.MustCompile(`^(?:` + bmcNames + whatOfBMC + `?|` + whatOfBMC + bmcNames + `)$`)
 
-// redfishAddress is the address in a column with one of redfishAliases. A host or an IP address alone is one of IPMI elsewhere; here, it would
-// have Ironic talk to the BMC by a protocol of which the inventory says nothing.
-var redfishAddress = Field{Name: "address", set: func(e *Entry, value string) error {
+const (
+	bmcNames  = `((?:bmc|ipmi|redfish|(?:i?drac|ilo|imm|xcc|cimc|irmc)\d*|oob|outofband|mgmt|management)+)`
+	whatOfBMC = `(user|username|userid|login|pass|password|passwd|pwd|pw|ip|address|addr|ipaddress|ipaddr|host|hostname|url)`
+)
+
+// ipmiNames are names of BMCs with which a host or an IP address alone is an address of IPMI, as in a BareMetalHost.
+var ipmiNames = regexp.MustCompile(`^(?:bmc|ipmi)+$`)
+
+// fieldOfBMC returns the field that a column is if its name says that it is of a BMC, or nil.
+func fieldOfBMC(plain string) *Field {
+	match := ofBMC.FindStringSubmatch(plain)
+	if match == nil {
+		return nil
+	}
+	bmcName, what := match[1]+match[4], match[2]+match[3]
+	if name := cmp.Or(aliases[what], what); name == "username" || name == "password" {
+		return ownField(name)
+	}
+	if ipmiNames.MatchString(bmcName) {
+		return ownField("address")
+	}
+	return &addressWithScheme
+}
+
+// addressWithScheme is the address in a column whose name is not of IPMI, but of what most BMCs are reached by today, or of nothing in particular.
+// A host or an IP address alone is one of IPMI elsewhere; here, it would have Ironic talk to the BMC by a protocol of which the inventory says nothing.
+var addressWithScheme = Field{Name: "address", set: func(e *Entry, value string) error {
 	if access, err := bmc.Parse(value, false); err == nil && access.Driver == "ipmi" && !strings.Contains(value, "://") {
 		return errNoScheme
 	}
@@ -188,16 +211,18 @@ var errNoScheme = errors.New("has no scheme, and would be an address of IPMI: wr
 // fieldByName returns a field. Case and all but letters and digits do not matter.
 func fieldByName(name string) (*Field, error) {
 	plain := normal(name)
-	if slices.Contains(redfishAliases, plain) {
-		return &redfishAddress, nil
-	}
-	if other, ok := aliases[plain]; ok {
-		plain = other
-	}
-	if i := slices.IndexFunc(Fields, func(f Field) bool { return normal(f.Name) == plain }); i >= 0 {
-		return &Fields[i], nil
+	if field := cmp.Or(ownField(cmp.Or(aliases[plain], plain)), fieldOfBMC(plain)); field != nil {
+		return field, nil
 	}
 	return nil, fmt.Errorf("%q: there is no such field; kubectl bmh create --help lists them", name)
+}
+
+// ownField returns a field by its name in small letters, or nil.
+func ownField(plain string) *Field {
+	if i := slices.IndexFunc(Fields, func(f Field) bool { return normal(f.Name) == plain }); i >= 0 {
+		return &Fields[i]
+	}
+	return nil
 }
 
 func normal(name string) string {

@@ -109,7 +109,9 @@ func TestBadLines(t *testing.T) {
 func TestSchemesOfColumns(t *testing.T) {
 	for column, refused := range map[string]bool{
 		"Redfish Address": true, "redfish_url": true, "iDRAC": true, "iDRAC IP": true, "iLO": true, "ilo_ip": true,
-		"address": false, "BMC IP": false, "IPMI address": false,
+		"iLO5 Hostname": true, "Address (iDRAC9)": true, "DRAC IP": true, "OOB IP": true, "out-of-band IP": true, "OOB Management IP": true, "mgmt_ip": true,
+		"Management Address": true, "IMM": true, "XCC IP": true, "CIMC_IP_Address": true, "iRMC": true, "IP iRMC": true, "BMC/iDRAC IP": true,
+		"address": false, "BMC IP": false, "IPMI address": false, "IPMI/BMC IP": false, "BMC Hostname": false, "ipmi_addr": false,
 	} {
 		for _, text := range []string{
 			"name," + column + ",username,password\nw-0,192.0.2.1,a,p\n",
@@ -119,6 +121,28 @@ func TestSchemesOfColumns(t *testing.T) {
 			if got := len(names) == 0; got != refused || refused && !strings.Contains(mistakes[0], "would be an address of IPMI: write redfish://") {
 				t.Errorf("%q: hosts %q, mistakes %q", text, names, mistakes)
 			}
+		}
+	}
+}
+
+// TestColumnsOfBMCs: user name and password are known by the name of the BMC before or behind them.
+func TestColumnsOfBMCs(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"iDRAC User", "iDRAC Password"}, {"iLO Username", "iLO Passwd"}, {"ipmi_userid", "ipmi_pw"}, {"BMC Login", "BMC Pwd"}, {"OOB user", "OOB pass"},
+		{"Management Username", "Management Password"}, {"mgmt-user", "mgmt-password"}, {"IMM UserID", "IMM Password"}, {"XCC2 User Name", "XCC2 Password"},
+		{"CIMC User", "CIMC Password"}, {"Username (iDRAC9)", "Password (iDRAC9)"}, {"iDRAC/iLO user", "iDRAC/iLO password"}, {"redfish_username", "redfish_password"},
+		{"User ID", "PWD"},
+	} {
+		names, mistakes, objects := read(t, "name,address,"+pair[0]+","+pair[1]+"\nw-0,ipmi://192.0.2.1,a,p\n")
+		if len(names) != 1 || len(mistakes) > 0 {
+			t.Errorf("%q: hosts %q, mistakes %q", pair, names, mistakes)
+		} else if data := objects[0].Secrets[0].Data; string(data["username"]) != "a" || string(data["password"]) != "p" {
+			t.Errorf("%q: %q", pair, data)
+		}
+	}
+	for _, name := range []string{"BMC MAC", "iLO Name", "IPMI port", "user password", "management VLAN", "bmcs", "iDRAC password 2"} {
+		if field, err := fieldByName(name); err == nil {
+			t.Errorf("%q is taken for %s", name, field.Name)
 		}
 	}
 }

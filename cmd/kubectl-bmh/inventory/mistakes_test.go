@@ -87,6 +87,7 @@ func TestPasswordsAreNotInErrors(t *testing.T) {
 		for name, text := range map[string]string{
 			"csv":             "name,address,username,password\nw-0,nonsense://x,admin," + password + "\n",
 			"slipped columns": "name,address,username,password,mac,online,labels\nw-0,ipmi://192.0.2.1,admin,," + password + "," + password + "," + password + "\n",
+			"columns of BMCs": "name,iDRAC IP,iDRAC User,iDRAC Password\nw-0,nonsense://x,admin," + password + "\n",
 			"name at the end": "username,password,name,address\nadmin," + password + ",hunter2,w-0,ipmi://192.0.2.1\n",
 			"more columns":    "name,address,username,password\nw-0,ipmi://192.0.2.1,x,admin," + password + "\n",
 			"no heading":      password + ",ipmi://192.0.2.1,admin,w-0\n",
