@@ -55,6 +55,9 @@ func (e *Entry) NeedsPassword() bool {
 
 func (e *Entry) hasNoBMC() bool { return e.IsObject && e.Spec.BMC == metal3.BMCDetails{} }
 
+// inList reports whether the machine is one of a list, in which any value may be the password, because a row has slipped by a column.
+func (e *Entry) inList() bool { return e.Line != 0 && !e.IsObject }
+
 // Field is a column of a CSV inventory, a key of a YAML inventory, and a flag of the command.
 type Field struct {
 	// Name is the name in inventories.

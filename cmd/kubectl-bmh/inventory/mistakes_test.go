@@ -5,6 +5,8 @@ package inventory
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -120,6 +122,52 @@ func TestPasswordsAreNotInErrors(t *testing.T) {
 				t.Errorf("%s with %q: %s", name, password, all)
 			}
 		}
+	}
+}
+
+// TestSlippedPasswords: whichever column a password has slipped into, no message has it. What is in the column of the name is told.
+func TestSlippedPasswords(t *testing.T) {
+	noFile := func(name string) (string, error) { _, err := os.ReadFile(name); return "", err }
+	columns := []string{"iDRAC IP", "BMC IP"}
+	for _, f := range Fields {
+		columns = append(columns, f.Name)
+	}
+	for _, column := range columns {
+		if column == "name" {
+			continue
+		}
+		for _, password := range append(oddPasswords, "hunter2", "hunter2!", "hunter2 x", "hunter2/x", "hunter2%zz", "[hunter2", strings.Repeat("hunter2", 14)) {
+			values := map[string]string{"name": "w-0", "address": "ipmi://192.0.2.1", "username": "a", "password": "b"}
+			field, err := fieldByName(column)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(values, field.Name)
+			if column == "passwordFile" {
+				delete(values, "password")
+			}
+			heading, row := column, `"`+strings.ReplaceAll(password, `"`, `""`)+`"`
+			for name, value := range values {
+				heading, row = heading+";"+name, row+";"+value
+			}
+			entries, mistakes, err := Read([]byte(heading+"\n"+row+"\n"), "metal3")
+			_, more := Prepare(entries, Credentials{}, "metal3", noFile)
+			for _, mistake := range append(mistakes, more...) {
+				err = errors.Join(err, mistake)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%q in column %s: %v", password, column, err)
+			}
+		}
+	}
+}
+
+// TestAddressesAreTold: an address that cannot be a password is repeated, so that it can be found.
+func TestAddressesAreTold(t *testing.T) {
+	_, mistakes, _ := read(t, "name,address,username,password\nw-0,ilo4://192.0.2.1,a,p\nw-1,192.0.2.256,a,p\n")
+	want := []string{`line 2: w-0: spec.bmc.address: Invalid value: BMC address "ilo4://192.0.2.1": unknown type`, "line 3: w-1: spec.bmc.address: Invalid value: has no scheme, such as redfish://, and is none of IPMI"}
+	if len(mistakes) != 2 || !strings.HasPrefix(mistakes[0], want[0]) || !strings.HasPrefix(mistakes[1], want[1]) {
+		t.Errorf("mistakes %q, want %q", mistakes, want)
 	}
 }
 

@@ -6,10 +6,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
@@ -69,7 +72,7 @@ func prepare(e Entry, common Credentials, passwords PasswordReader) (Objects, er
 		Spec:       e.Spec,
 	}
 	if e.hasNoBMC() {
-		return o, check(o.Host)
+		return o, check(e, o.Host)
 	}
 	var errs []error
 	if e.Spec.BMC.Address == "" {
@@ -91,18 +94,29 @@ func prepare(e Entry, common Credentials, passwords PasswordReader) (Objects, er
 	if err := join(errs...); err != nil {
 		return o, err
 	}
-	return o, check(o.Host)
+	return o, check(e, o.Host)
 }
 
 // check applies the rules of the server.
-func check(host *metal3.BareMetalHost) error {
+func check(e Entry, host *metal3.BareMetalHost) error {
 	withDefaults := host.DeepCopy()
 	metal3.SetObjectDefaults_BareMetalHost(withDefaults)
 	var errs []error
 	for _, err := range validation.ValidateBareMetalHost(withDefaults) {
+		if e.inList() {
+			leaveOutValue(err, host.Spec.BMC.Address)
+		}
 		errs = append(errs, err)
 	}
 	return join(errs...)
+}
+
+// leaveOutValue has an error not repeat the value, as errNoBool does not. An address is known by its scheme.
+func leaveOutValue(err *field.Error, address string) {
+	err.BadValue = field.OmitValueType{}
+	if err.Field == "spec.bmc.address" && !strings.Contains(address, "://") {
+		err.Detail = "has no scheme, such as redfish://, and is none of IPMI: an IP address, or a DNS name without underscores, perhaps with a port"
+	}
 }
 
 func credentialsOf(e Entry, common Credentials, passwords PasswordReader) (username, password string, err error) {
@@ -111,7 +125,11 @@ func credentialsOf(e Entry, common Credentials, passwords PasswordReader) (usern
 		return "", "", errors.New("it has both a password and a passwordFile")
 	}
 	if e.PasswordFile != "" {
-		if password, err = passwords(e.PasswordFile); err != nil {
+		password, err = passwords(e.PasswordFile)
+		if noFile := (*fs.PathError)(nil); e.inList() && errors.As(err, &noFile) {
+			err = within("passwordFile", noFile.Err) // without the name, which may be the password
+		}
+		if err != nil {
 			return "", "", err
 		}
 	}
