@@ -40,8 +40,9 @@ func isConsumer(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return found && consumer == kinds.KeyOf(claim)
 }
 
-// isBoundBy reports whether this controller has bound a host to a claim, unless somebody who writes hosts pretends that: it
-// adds the UID of the claim to the consumerRef, which others do not. What such a host is to run, its claim has asked for.
+// isBoundBy reports whether this controller has bound a host to a claim, unless somebody who writes hosts pretends
+// that: it adds the UID of the claim to the consumerRef, which others do not. What such a host is to run, its claim has
+// asked for.
 func isBoundBy(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 	return isConsumer(claim, host) && host.Spec.ConsumerRef.UID == claim.UID
 }
@@ -53,10 +54,10 @@ func refTo(claim *metal3.HostClaim) *corev1.ObjectReference {
 	}
 }
 
-// hostsOf returns the hosts that name a claim as their consumer, first the one of the claim's status. Whoever writes hosts
-// can name any claim, with its UID. So others count only if a policy opens their namespace to the claim: tenants must trust
-// the owners of such hosts anyway. Neither the claim's selector nor the labels of a host matter for that, since both may
-// have changed since the host was given to the claim.
+// hostsOf returns the hosts that name a claim as their consumer, first the one of the claim's status. Whoever writes
+// hosts can name any claim, with its UID. So others count only if a policy opens their namespace to the claim: tenants
+// must trust the owners of such hosts anyway. Neither the claim's selector nor the labels of a host matter for that,
+// since both may have changed since the host was given to the claim.
 func (c *Controller) hostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*metal3.BareMetalHost, error) {
 	recorded, has := recordedHost(claim)
 	keys := slices.DeleteFunc(c.allocator.hostsOf(kinds.KeyOf(claim)), func(key types.NamespacedName) bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
-// release gives the hosts of a claim back that is being deleted, those of hostsOf, and lets the claim go. Each is given back
-// before the next one is looked at, so that none has to wait for another one.
+// release gives the hosts of a claim back that is being deleted, those of hostsOf, and lets the claim go. Each is given
+// back before the next one is looked at, so that none has to wait for another one.
 func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts []*metal3.BareMetalHost) error {
 	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
 		return nil // another controller's finalizer keeps it
@@ -55,7 +55,8 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim, hosts
 	return kinds.RemoveFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer)
 }
 
-// deleteAllCopies deletes the copies of the Secrets of a claim that is being deleted from a namespace, or says that it cannot.
+// deleteAllCopies deletes the copies of the Secrets of a claim that is being deleted from a namespace, or says that it
+// cannot.
 func (c *Controller) deleteAllCopies(ctx context.Context, claim *metal3.HostClaim, namespace string) error {
 	if !c.Manages(namespace) {
 		return nil // a tenant who may write the status can name any

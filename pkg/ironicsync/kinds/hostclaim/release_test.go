@@ -79,8 +79,8 @@ func TestLostStatus(t *testing.T) {
 	}
 }
 
-// The host of a claim is given back although another one, of which the claim may have been given one by mistake, is not yet, and
-// although no policy lets the claim have its host any longer.
+// The host of a claim is given back although a second one, which has its UID, is not yet, and although no policy lets
+// the claim have its host any longer.
 func TestReleaseOneByOne(t *testing.T) {
 	for name, lost := range map[string]bool{"deprovisioned": false, "given to another consumer": true} {
 		t.Run(name, func(t *testing.T) {
