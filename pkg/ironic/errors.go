@@ -234,6 +234,16 @@ func IsRefused(err error) bool {
 	return isStatus(err, http.StatusUnauthorized) || isStatus(err, http.StatusForbidden) && !IsProtected(err)
 }
 
+// ClassOfNode is the class of what Ironic does not show of a node, while it shows the others.
+const ClassOfNode = "of_node"
+
+// MayBeOfOneNode reports whether a read may have failed because of one of the nodes that it was to show: Ironic has answered.
+func MayBeOfOneNode(err error) bool {
+	var unavailable *UnavailableError
+	var tooLong *http.MaxBytesError
+	return IsInternal(err) || IsNotIronic(err) || errors.As(err, &tooLong) || errors.As(err, &unavailable) && unavailable.Class == ClassOfNode
+}
+
 // IsNotIronic reports whether an answer arrived that cannot be decoded.
 func IsNotIronic(err error) bool {
 	var unavailable *UnavailableError

@@ -99,11 +99,6 @@ func (d *damaged) reason(id string, now time.Time) string {
 
 func isUnreadable(node ironic.Node) bool { return node.Unreadable != "" }
 
-// mayBeOfOneNode reports whether a LIST may have failed because of one of its nodes.
-func mayBeOfOneNode(err error) bool {
-	return isTooLong(err) || ironic.IsInternal(err) || ironic.IsNotIronic(err)
-}
-
 // errNotAround says that a page cannot be read around the nodes that were damaged a moment ago.
 var errNotAround = errors.New("ironic: the page has to be asked for as a whole")
 
@@ -182,7 +177,7 @@ func (a *around) read(ctx context.Context) error {
 	}
 	part, err := a.reader.list(ctx, a.listing, "", a.marker, size)
 	switch {
-	case mayBeOfOneNode(err):
+	case ironic.MayBeOfOneNode(err):
 		a.divide(size)
 	case err != nil:
 		return err
@@ -231,7 +226,7 @@ func (a *around) readOne(ctx context.Context) error {
 	case err == nil:
 		a.nodes, a.marker, a.isMarker = append(a.nodes, *read), node.UUID, true
 		a.next++
-	case mayBeOfOneNode(err) && a.unreadable < maxUnreadable:
+	case ironic.MayBeOfOneNode(err) && a.unreadable < maxUnreadable:
 		a.reader.damaged.add(node.UUID, ironic.ReasonOf(err), a.reader.clock.Now())
 		a.leaveOut(node, ironic.ReasonOf(err))
 	default:

@@ -127,10 +127,10 @@ func (c *nodeReader) readPage(ctx context.Context, l listing, marker string, lim
 			limit = max(limit/10, 1)
 			continue
 		}
-		if mayBeOfOneNode(err) {
+		if ironic.MayBeOfOneNode(err) {
 			page, err = c.readAround(ctx, l, marker, limit, err)
 		}
-		if mayBeOfOneNode(err) { // it is not
+		if ironic.MayBeOfOneNode(err) { // it is not
 			c.noteOutage(ctx, l.op, err)
 		}
 		return page, limit, err

@@ -44,7 +44,7 @@ func (c *connection) try(caller context.Context, r request) (*gophercloud.Servic
 	case r.class.waitsForTenant() && (ironic.IsTimeout(err) || ironic.IsInternal(err)):
 		// It is what the request waited for that has not answered, and not Ironic.
 		requestErrors.WithLabelValues(c.name, r.op, classOf(err)).Inc()
-	case r.isOfNodes() && mayBeOfOneNode(err):
+	case r.isOfNodes() && ironic.MayBeOfOneNode(err):
 		// Whether it is about one node is known when the others were read, or not; see readPage.
 	case ironic.IsUnavailable(err):
 		c.noteOutage(caller, r.op, err)

@@ -117,7 +117,7 @@ func (s *state) missing(name string) *ironic.UnavailableError {
 // notAsked is why a reader is shown what was recorded of a host that has its node in an Ironic that is no Member. The empty key stands
 // for all of its hosts.
 func (s *state) notAsked(name string, key types.NamespacedName) *live.StaleError {
-	stale := &live.StaleError{Cause: s.missing(name)}
+	stale := &live.StaleError{Cause: s.missing(name), Reason: metal3.NoIronicReason}
 	if history := s.histories[name]; history != nil {
 		stale.Observed = history.LastSeen(key)
 	}

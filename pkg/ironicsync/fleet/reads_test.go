@@ -236,7 +236,8 @@ func TestOneHangs(t *testing.T) {
 			t.Errorf("the host of the Ironic that hangs: %v", err)
 		}
 		b.addHost(3, "d")
-		if _, err := b.ReadHost(t.Context(), enginetest.Namespace, enginetest.HostName(3)); err == nil || !strings.Contains(err.Error(), `cannot use IronicInstance "d"`) {
+		_, err = b.ReadHost(t.Context(), enginetest.Namespace, enginetest.HostName(3))
+		if stale := new(live.StaleError); !errors.As(err, &stale) || !strings.Contains(err.Error(), `cannot use IronicInstance "d"`) || stale.Silence().ConditionReason() != metal3.NoIronicReason {
 			t.Errorf("the host of the instance that cannot be used: %v", err)
 		}
 	})

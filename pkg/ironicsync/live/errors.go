@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -20,6 +21,8 @@ type StaleError struct {
 	Cause error
 	// Observed is when the last observation began; zero if this process has made none.
 	Observed time.Time
+	// Reason is that of the condition IronicReachable if it does not follow from Cause: NodeUnreadable or NoIronic.
+	Reason string
 }
 
 func (e *StaleError) Error() string {
@@ -41,13 +44,13 @@ func IsFromIronic(err error) bool {
 	return ironic.IsUnavailable(err) || errors.As(err, &answer)
 }
 
-// Silence tells why Ironic could not be asked, and when it was last observed (zero if this process never has). ok is false if the
-// cause is not Ironic's.
-func (e *StaleError) Silence() (reason string, observed time.Time, ok bool) {
+// Silence tells why Ironic tells nothing of the host, since it was last observed (zero if this process never has); nil if the cause is
+// not Ironic's.
+func (e *StaleError) Silence() *metal3.Silence {
 	if !IsFromIronic(e.Cause) {
-		return "", time.Time{}, false
+		return nil
 	}
-	return ironic.ReasonOf(e.Cause), e.Observed, true
+	return &metal3.Silence{Since: metav1.NewTime(e.Observed), Refused: ironic.IsRefused(e.Cause), Cause: e.Reason, Reason: ironic.ReasonOf(e.Cause)}
 }
 
 // Unwrap returns the cause.

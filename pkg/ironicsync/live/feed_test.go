@@ -491,6 +491,39 @@ func TestUnreadableNode(t *testing.T) {
 	})
 }
 
+// TestWhatFails: if Ironic fails to show a node, it is told whether it shows the others, as far as that is known.
+func TestWhatFails(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		b.nodes.Change(func() { b.nodes.Unreadable = map[string]bool{enginetest.NodeID(0): true} })
+		says := func(when, want string) {
+			t.Helper()
+			stale := new(live.StaleError)
+			if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(0)); !errors.As(err, &stale) {
+				t.Fatalf("%s: %v", when, err)
+			}
+			if s := stale.Silence(); s.ConditionReason() != want || s.Reason == "" || !s.Since.Time.Equal(stale.Observed) {
+				t.Errorf("%s: %+v, want %s", when, s, want)
+			}
+		}
+		says("before anything was read", metal3.UnreachableReason)
+		b.nodes.Change(func() { b.nodes.Unreadable = nil })
+		b.list(t)
+		b.nodes.Change(func() { b.nodes.Unreadable = map[string]bool{enginetest.NodeID(0): true} })
+		time.Sleep(time.Second)
+		says("a moment after all were read", metal3.NodeUnreadableReason)
+		time.Sleep(time.Minute)
+		says("long after that", metal3.UnreachableReason)
+		if err := b.RefreshAll(t.Context()); err == nil {
+			t.Error("a list says nothing")
+		}
+		says("once all others were read", metal3.NodeUnreadableReason)
+		b.nodes.Change(func() { b.nodes.Err = &ironic.UnavailableError{Op: "get", Reason: "connection refused"} })
+		says("when Ironic is away", metal3.UnreachableReason)
+		b.nodes.Change(func() { b.nodes.Err = &ironic.APIError{Status: 401, Op: "get"} })
+		says("when it refuses the server", metal3.RefusedReason)
+	})
+}
+
 // TestUnreadableFromTheStart: the same, if the node never was read.
 func TestUnreadableFromTheStart(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, b *bench) {

@@ -231,7 +231,7 @@ func (o *observer) observeMany(ctx context.Context, hosts []dueHost, began time.
 		case record.IsLater():
 			failed[key] = &LaterError{record.WhyLeftAlone()}
 		case d.unreadable != "":
-			failed[key] = &ironic.UnavailableError{Op: "get node " + d.host.Status.Provisioning.ID, Reason: d.unreadable}
+			failed[key] = &ironic.UnavailableError{Op: "get node " + d.host.Status.Provisioning.ID, Class: ironic.ClassOfNode, Reason: d.unreadable}
 		}
 		return failed[key] != nil
 	})

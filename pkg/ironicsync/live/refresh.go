@@ -66,6 +66,9 @@ const (
 	// has written the host meanwhile. Every other replica that wins such a race has recorded
 	// an observation as well, so giving up still leaves a status that came from Ironic.
 	MaxRaces = 20
+	// justShown is how long ago Ironic must have shown all nodes at most for its failure to show one to be about that one. Where
+	// the leader polls, that is a second.
+	justShown = 5 * time.Second
 	// minGatherTime is the minimum time for which readers of single hosts are gathered after
 	// a sweep on their behalf. They are gathered for twice the duration of that sweep if that
 	// is longer, so that such sweeps take at most a third of Ironic's time.
@@ -216,7 +219,11 @@ func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMeta
 	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
 		return host, err
 	}
-	return nil, &StaleError{Cause: err, Observed: r.history.LastSeen(key)}
+	stale := &StaleError{Cause: err, Observed: r.history.LastSeen(key)}
+	if ironic.MayBeOfOneNode(err) && r.clock.Since(r.LastObserved()) <= justShown {
+		stale.Reason = metal3.NodeUnreadableReason
+	}
+	return nil, stale
 }
 
 // bulkIsCheaper reports whether reading all nodes costs Ironic no more than a request for each

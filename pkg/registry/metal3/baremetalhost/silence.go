@@ -14,13 +14,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// silence is the error of a refresh that tells why the host's Ironic could not be asked, and when it was last observed; zero if it
-// never was. ok is false if Ironic is not the cause.
-type silence interface {
-	Silence() (reason string, observed time.Time, ok bool)
-}
+// silence is the error of a refresh that tells why Ironic tells nothing of the host, since it was last observed; zero if it never was.
+// It is nil if Ironic is not the cause.
+type silence interface{ Silence() *metal3.Silence }
 
-// showSilence returns a host as it is recorded with the condition IronicReachable=False, if err says that its Ironic could not be asked.
+// showSilence returns a host as it is recorded with the condition IronicReachable=False, if err says that Ironic tells nothing of it.
 // Nothing is written for that: the leader records the condition when Ironic has been away for a grace period.
 //
 // It is for GET only. What a LIST or a watch has shown, informers keep until there is another resourceVersion, which a host that has
@@ -31,21 +29,24 @@ func showSilence(host *metal3.BareMetalHost, err error) *metal3.BareMetalHost {
 		meta.IsStatusConditionFalse(host.Status.Conditions, metal3.IronicReachableCondition) {
 		return host
 	}
-	reason, observed, ok := silent.Silence()
-	if !ok {
+	silence := silent.Silence()
+	if silence == nil {
 		return host
 	}
-	message := "Ironic cannot be asked: " + reason
+	reason, lead, observed := silence.ConditionReason(), "Ironic cannot be asked", silence.Since.Time
+	switch {
+	case reason == metal3.NodeUnreadableReason:
+		lead = "Ironic answers, but has failed to show the node of this host"
+	case ironic.IsInternal(err): // whether it fails to show the others, too, is not known
+		lead = "Ironic has failed to show the node of this host"
+	}
+	message := lead + ": " + silence.Reason
 	if !observed.IsZero() {
 		message += "; the status is as of " + observed.UTC().Format(time.RFC3339)
 	}
-	unreachable := metal3.UnreachableReason
-	if ironic.IsRefused(err) {
-		unreachable = metal3.RefusedReason
-	}
 	shown := host.DeepCopy() // it may share memory with the watch cache
 	meta.SetStatusCondition(&shown.Status.Conditions, metav1.Condition{
-		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: unreachable, Message: message,
+		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 		LastTransitionTime: metav1.NewTime(cmp.Or(observed, time.Now()).Truncate(time.Second)), ObservedGeneration: shown.Generation,
 	})
 	return shown

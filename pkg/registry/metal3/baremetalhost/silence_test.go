@@ -21,11 +21,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
-// silentError is that of a refresh; ofIronic is unset if etcd is the cause.
+// silentError is that of a refresh; silence is nil if etcd is the cause.
 type silentError struct {
-	observed time.Time
-	ofIronic bool
-	cause    error
+	silence *metal3.Silence
+	cause   error
 }
 
 func (e *silentError) Error() string { return "not live" }
@@ -33,8 +32,15 @@ func (e *silentError) Error() string { return "not live" }
 // Unwrap returns the cause, such as that Ironic refuses the server.
 func (e *silentError) Unwrap() error { return e.cause }
 
-func (e *silentError) Silence() (string, time.Time, bool) {
-	return "connection refused", e.observed, e.ofIronic
+func (e *silentError) Silence() *metal3.Silence { return e.silence }
+
+// since returns an error that tells why Ironic tells nothing, since a time.
+func since(observed time.Time, change func(*metal3.Silence)) *silentError {
+	silence := &metal3.Silence{Since: metav1.NewTime(observed), Reason: "connection refused"}
+	if change != nil {
+		change(silence)
+	}
+	return &silentError{silence: silence}
 }
 
 // blinded is a Refresher that never refreshes.
@@ -68,7 +74,7 @@ func TestSilenceIsShown(t *testing.T) {
 			s.Provisioning.ID = "node"
 			s.Conditions = []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason, LastTransitionTime: metav1.NewTime(observed.Add(-time.Hour).Truncate(time.Second))}}
 		})
-		live.err = fmt.Errorf("IronicInstance b: %w", &silentError{observed, true, nil})
+		live.err = fmt.Errorf("IronicInstance b: %w", since(observed, nil))
 		w := openWatch(t, r, &metainternalversion.ListOptions{ResourceVersion: "0"})
 
 		shown := get(t, r, "silent")
@@ -90,22 +96,36 @@ func TestSilenceIsShown(t *testing.T) {
 			t.Errorf("a watch shows %+v", got)
 		}
 
-		live.err = &silentError{observed, true, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)}
-		if c := meta.FindStatusCondition(get(t, r, "silent").Status.Conditions, metal3.IronicReachableCondition); c.Reason != metal3.RefusedReason {
-			t.Errorf("refused: %+v", c)
+		for name, test := range map[string]struct {
+			err             *silentError
+			reason, message string
+		}{
+			"refused": {since(observed, func(s *metal3.Silence) { s.Refused, s.Reason = true, "HTTP 401" }), metal3.RefusedReason,
+				"Ironic cannot be asked: HTTP 401; the status is as of 2026-01-02T03:04:05Z"},
+			"never observed": {since(time.Time{}, nil), metal3.UnreachableReason, "Ironic cannot be asked: connection refused"},
+			"the node alone": {since(observed, func(s *metal3.Silence) { s.Cause, s.Reason = metal3.NodeUnreadableReason, "HTTP 500" }), metal3.NodeUnreadableReason,
+				"Ironic answers, but has failed to show the node of this host: HTTP 500; the status is as of 2026-01-02T03:04:05Z"},
+			"the node at least": {&silentError{since(observed, func(s *metal3.Silence) { s.Reason = "HTTP 500" }).silence, &ironic.APIError{Op: "get node", Status: 500}}, metal3.UnreachableReason,
+				"Ironic has failed to show the node of this host: HTTP 500; the status is as of 2026-01-02T03:04:05Z"},
+			"its instance cannot be used": {since(observed, func(s *metal3.Silence) { s.Cause, s.Reason = metal3.NoIronicReason, "it cannot be used" }), metal3.NoIronicReason,
+				"Ironic cannot be asked: it cannot be used; the status is as of 2026-01-02T03:04:05Z"},
+		} {
+			live.err = test.err
+			c := meta.FindStatusCondition(get(t, r, "silent").Status.Conditions, metal3.IronicReachableCondition)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != test.reason || c.Message != test.message {
+				t.Errorf("%s: a GET shows %+v", name, c)
+			} else if began := test.err.silence.Since.Time; !began.IsZero() && !c.LastTransitionTime.Time.Equal(began.Truncate(time.Second)) || began.IsZero() && time.Since(c.LastTransitionTime.Time) > time.Minute {
+				t.Errorf("%s: since %s", name, c.LastTransitionTime)
+			}
 		}
-		live.err = &silentError{time.Time{}, true, nil}
-		if c := meta.FindStatusCondition(get(t, r, "silent").Status.Conditions, metal3.IronicReachableCondition); c.Message != "Ironic cannot be asked: connection refused" || time.Since(c.LastTransitionTime.Time) > time.Minute {
-			t.Errorf("without an observation: %+v", c)
-		}
-		for name, err := range map[string]error{"nothing": nil, "etcd": &silentError{observed, false, nil}, "another error": errors.New("gone")} {
+		for name, err := range map[string]error{"nothing": nil, "etcd": &silentError{}, "another error": errors.New("gone")} {
 			live.err = err
 			if got := get(t, r, "silent"); !isSame(got, recorded) {
 				t.Errorf("%s fails: %+v", name, got.Status.Conditions)
 			}
 		}
 		// What says nothing of the host's own.
-		live.err = &silentError{observed, true, nil}
+		live.err = since(observed, nil)
 		for name, change := range map[string]func(*metal3.BareMetalHostStatus){
 			"recorded already": func(s *metal3.BareMetalHostStatus) {
 				s.Conditions = []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: "since noon"}}
