@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -169,7 +168,7 @@ func (f *Fleet) update(ctx context.Context) {
 func (f *Fleet) next(ctx context.Context, before *state) *state {
 	now := &state{
 		synced: true, members: map[string]*Member{"": f.home}, problems: map[string]*Problem{}, objects: map[string]*ironicObject{},
-		histories: maps.Clone(before.histories), changed: make(chan struct{}),
+		histories: map[string]*live.History{}, changed: make(chan struct{}),
 	}
 	var all []*api.IronicInstance
 	for _, obj := range f.instances.GetStore().List() {
@@ -217,6 +216,9 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 				problem = &Problem{api.UnusableReason, err.Error()}
 			}
 			now.problems[instance.Name], s.unusable = problem, true
+			if history := before.histories[instance.Name]; history != nil {
+				now.histories[instance.Name] = history
+			}
 		} else {
 			now.members[instance.Name], now.histories[instance.Name] = members[i], members[i].Refresher.History()
 			s.unusable = instance.DeletionTimestamp != nil // what is deleted gets no more hosts

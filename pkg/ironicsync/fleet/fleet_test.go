@@ -188,6 +188,9 @@ func (b *bench) run() (end func()) {
 	return func() { b.cancel(); <-ended; b.Wait() }
 }
 
+// panics is the key of a Secret that cannot be read without a panic.
+const panics = "panics"
+
 func (b *bench) secret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,6 +201,9 @@ func (b *bench) secret(_ context.Context, namespace, name string) (*corev1.Secre
 		name = namespace + "/" + name
 	}
 	if data, has := b.secrets[name]; has {
+		if _, bad := data[panics]; bad {
+			panic("an index is out of range")
+		}
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: b.labels[name]}, Data: data}, nil
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
@@ -356,13 +362,23 @@ func TestCloudsOfInstances(t *testing.T) {
 	})
 }
 
-// TestPanicOfOneInstance: it leaves the others and the process alone.
+// TestPanicOfOneInstance: it leaves the others and the process alone, and ends when its cause does.
 func TestPanicOfOneInstance(t *testing.T) {
-	_, err := orPanic(t.Context(), instance("b"), func() (*Member, error) { panic("an index is out of range") })
-	problem := new(Problem)
-	if !errors.As(err, &problem) || problem.Reason != api.UnusableReason {
-		t.Errorf("got %v", err)
-	}
+	inBubble(t, []string{"b", "c"}, func(t *testing.T, b *bench) {
+		b.mu.Lock()
+		b.secrets["b"] = map[string][]byte{panics: nil}
+		b.mu.Unlock()
+		b.instances.put(instance("b", withSecret("b")))
+		b.instances.put(instance("c"))
+		b.follow()
+		if got := b.reason("b"); got != api.UnusableReason {
+			t.Errorf("its reason is %q", got)
+		}
+		b.member("c")
+		b.setSecret("b", "one", nil)
+		b.settle()
+		b.member("b")
+	})
 }
 
 // TestSpecChanges: another endpoint is another client; what only the leader needs is another Member with the same one.

@@ -32,7 +32,7 @@ type state struct {
 	problems map[string]*Problem
 	// objects are the Ironic objects of those that have one, as they were last read.
 	objects map[string]*ironicObject
-	// histories are of the members, and of those of before.
+	// histories are of the IronicInstances that are members, or were before they could not be used any more.
 	histories map[string]*live.History
 	// selections are in the order of the names.
 	selections []selection

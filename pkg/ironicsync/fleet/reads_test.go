@@ -280,6 +280,11 @@ func TestAgeOutlivesTheWayToIronic(t *testing.T) {
 				t.Errorf("%s, a list: %v; want %s", what, err, listed)
 			}
 		}
+		b.instances.remove("b")
+		b.follow()
+		if kept := b.state.Load().histories; len(kept) != 0 {
+			t.Errorf("when it was deleted, %d are remembered", len(kept))
+		}
 	})
 }
 
