@@ -11,8 +11,9 @@ hack/build-linters.sh
 
 # Prints the URL of a database made from the module, which has the reports of the database some days later.
 from_module() {
-	local dir
-	dir=$(go -C hack/tools mod download -json golang.org/x/vulndb@latest | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+	local module dir
+	module=$(go -C hack/tools mod download -json golang.org/x/vulndb@latest) || { echo "NOT CHECKED: golang.org/x/vulndb cannot be downloaded: $module" >&2; return 1; }
+	dir=$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")
 	(cd "$dir" && go run -mod=mod -modcacherw ./cmd/indexdb -vulns data/osv -out "$1") >&2
 	echo "file://$1"
 }
