@@ -47,6 +47,8 @@ func TestFiles(t *testing.T) {
 		"manifest-list.json": {
 			`metal3/l-1 - - {automatedCleaningMode: metadata bmc: address: ipmi://192.0.2.1 credentialsName: l-1-bmc description: \U0001F600 online: true} metal3/l-1-bmc admin pw-\ud83d`,
 		},
+		"joined.yaml":    {`metal3/b-1 - - {bmc: address: ipmi://192.0.2.1 credentialsName: b-1-bmc online: true}`, `metal3/b-2 - - {bmc: address: ipmi://192.0.2.2 credentialsName: b-2-bmc online: true}`},
+		"array.json":     {`metal3/a-1 - - {bmc: address: ipmi://192.0.2.1 credentialsName: a-1-bmc online: true} metal3/a-1-bmc admin pw`},
 		"host-list.yaml": {`metal3/i-1 - - {bmc: address: ipmi://192.0.2.1 credentialsName: i-1-bmc online: true}`},
 		"ironic_nodes.json": {
 			`metal3/node-0 - - {architecture: x86_64 bmc: address: ipmi://192.0.2.1:6230 credentialsName: node-0-bmc-secret bootMACAddress: 00:00:5e:00:53:01 online: true} metal3/node-0-bmc-secret admin pw-0`,

@@ -24,23 +24,35 @@ type object struct {
 	apiVersion, kind string
 }
 
-// isManifest reports whether a document is an object of Kubernetes.
+// isManifest reports whether a document is an object of Kubernetes, or an array of them, such as jq makes of the items of a list.
 func isManifest(root *yaml.Node) bool {
+	if isList(root) && len(root.Content) > 0 {
+		root = resolved(root.Content[0])
+	}
 	return wordAt(root, "apiVersion") != "" && wordAt(root, "kind") != ""
 }
 
-// objectsOf returns an object, or those of a list. In the lists of an API, the items have no kind of their own.
-func objectsOf(root *yaml.Node) []object {
+// objectsOf returns an object, or those of a list or an array. In the lists of an API, the items have no kind of their own.
+func objectsOf(root *yaml.Node) (objects []object) {
+	if isList(root) {
+		for _, item := range root.Content {
+			if item = resolved(item); isList(item) { // which may be the array itself
+				objects = append(objects, object{node: item})
+				continue
+			}
+			objects = append(objects, objectsOf(item)...)
+		}
+		return objects
+	}
 	apiVersion, kind := wordAt(root, "apiVersion"), wordAt(root, "kind")
 	items := child(root, "items")
 	itemKind, isListKind := strings.CutSuffix(kind, "List")
 	if !isListKind || !isList(items) {
 		return []object{{root, apiVersion, kind}}
 	}
-	objects := make([]object, len(items.Content))
-	for i, item := range items.Content {
+	for _, item := range items.Content {
 		item = resolved(item)
-		objects[i] = object{item, cmp.Or(wordAt(item, "apiVersion"), apiVersion), cmp.Or(wordAt(item, "kind"), itemKind)}
+		objects = append(objects, object{item, cmp.Or(wordAt(item, "apiVersion"), apiVersion), cmp.Or(wordAt(item, "kind"), itemKind)})
 	}
 	return objects
 }
@@ -52,7 +64,9 @@ func (o object) isHost() bool {
 func (o object) isSecret() bool { return o.kind == "Secret" && o.apiVersion == "v1" }
 
 // name is for messages.
-func (o object) name() string { return o.kind + " " + wordAt(o.node, "metadata", "name") }
+func (o object) name() string {
+	return strings.TrimSpace(cmp.Or(o.kind, "what has no kind") + " " + wordAt(o.node, "metadata", "name"))
+}
 
 // readManifest reads BareMetalHosts and the Secrets that they name. namespace is that of objects without one.
 func readManifest(roots []*yaml.Node, namespace string) (entries []Entry, mistakes []*LineError, err error) {

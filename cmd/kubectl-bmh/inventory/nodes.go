@@ -211,14 +211,44 @@ func toStruct(into any) func(*yaml.Node) error {
 		}
 		strict, err := kjson.UnmarshalStrict(text, into)
 		if err != nil {
-			return errors.New(goType.ReplaceAllString(err.Error(), "$2: must be a $3, and not a $1"))
+			return typeError(err)
 		}
 		return join(strict...)
 	}
 }
 
 // goType is the form of the decoder's errors about types. It has the value if it is a number.
-var goType = regexp.MustCompile(`^json: cannot unmarshal (\w+).* into Go struct field [^.]+\.(\S+) of type (?:\S+\.)?(\S+)$`)
+var goType = regexp.MustCompile(`^json: cannot unmarshal (\w+).* into Go struct field [^.]+\.(\S+) of type (\S+)$`)
+
+// typeError puts an error of the decoder into words of YAML and JSON.
+func typeError(err error) error {
+	match := goType.FindStringSubmatch(err.Error())
+	if match == nil {
+		return err
+	}
+	is, field, want := typeName(match[1]), match[2], typeName(match[3])
+	if is == "a number" && want == "a whole number" {
+		return fmt.Errorf("%s: must be a whole number, and not too large", field)
+	}
+	return fmt.Errorf("%s: must be %s, and not %s", field, want, is)
+}
+
+// typeName returns what a type of Go or of JSON is called.
+func typeName(name string) string {
+	switch {
+	case name == "string" || name == "number":
+		return "a " + name
+	case name == "bool":
+		return "true or false"
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(name, "[]"), name == "array":
+		return "a list"
+	case strings.HasSuffix(name, ".Time"), strings.HasSuffix(name, ".Duration"):
+		return "a string"
+	}
+	return "a mapping"
+}
 
 // toMap sets labels and the like, whose values are taken as they are written.
 func toMap(into *map[string]string) func(*yaml.Node) error {

@@ -61,7 +61,7 @@ func isCSV(line string) bool {
 	if _, known := separator(line); known > 1 {
 		return true
 	}
-	return !strings.ContainsAny(line[:1], "{[-%?") && !strings.Contains(line, ": ") && !strings.HasSuffix(line, ":")
+	return !strings.ContainsAny(line[:1], "{[-%?&!") && !strings.Contains(line, ": ") && !strings.HasSuffix(line, ":")
 }
 
 // firstLineOf returns the first line that is neither empty nor a comment.

@@ -12,7 +12,7 @@ import (
 )
 
 // toUTF8 returns the text of a file without a byte order mark. Spreadsheets write UTF-8 with such a mark, and as
-// "Unicode text" UTF-16, which Windows' tools write, too.
+// "Unicode text" UTF-16, which Windows' tools write, too. Files that were joined have marks within, at the beginning of a line.
 func toUTF8(data []byte) (text []byte, err error) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xfe")):
@@ -31,7 +31,7 @@ func toUTF8(data []byte) (text []byte, err error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("line %d is not UTF-8: save the file in UTF-8 (spreadsheets call it \"CSV UTF-8\")", lineOf(data, invalidAt(data)))
 	}
-	return data, nil
+	return bytes.ReplaceAll(data, []byte("\n\ufeff"), []byte("\n")), nil
 }
 
 func fromUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
