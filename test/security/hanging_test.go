@@ -237,6 +237,18 @@ func silence(t *testing.T, ctx context.Context, ns string, silent *silentServer,
 	}
 }
 
+// endSilence has all BMCs of a namespace answer again. Otherwise, the server would go on trying them beside the tests that follow.
+func endSilence(t *testing.T, ctx context.Context, ns string) {
+	hosts, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, host := range hosts.Items {
+		simulator(t).BMC(host.Spec.BMC.Address).SetURL("")
+	}
+}
+
 // run has another tenant do something during the attack, and reads that tenant's hosts meanwhile: it is done before the attacker's
 // hosts have all been tried once more, each of which takes as long as it is waited for an answer.
 func (h hangingTest) run(t *testing.T) {
@@ -272,6 +284,7 @@ func (h hangingTest) run(t *testing.T) {
 	waitHost(t, ctx, victim, "victim", "ready", isReady)
 	read := waitHost(t, ctx, victim, "read", "ready", isReady).Status.Provisioning.ID
 
+	t.Cleanup(func() { endSilence(t, context.WithoutCancel(ctx), ns) })
 	h.attack(t, ctx, ns, silent)
 	eventually(t, ctx, func() string { return silent.expectHeld(h.held) })
 	t.Logf("%d connections hang", silent.count())

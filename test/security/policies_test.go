@@ -42,6 +42,10 @@ func TestPoliciesSeeActions(t *testing.T) {
 		}
 		return ""
 	})
+	// An inspection writes to a host whose node has to be made manageable first.
+	if err := simulator(t).SetNode(before.Status.Provisioning.ID, map[string]any{"provision_state": "available"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ user, path, body, says string }{
 		{"switcher", "/power", off, refusal},
 		{"owner", "/power", off, "user owner must not change " + ns + "/x (): online is false"},
