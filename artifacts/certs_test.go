@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,7 @@ import (
 
 // trustingCluster answers kubectl what it asks to get an APIService.
 type trustingCluster struct {
-	caBundle   []byte // nil without metal3-apiserver
+	caBundle   atomic.Pointer[[]byte] // nil without metal3-apiserver
 	kubeconfig string
 }
 
@@ -41,10 +42,10 @@ func (c *trustingCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Name: "apiservices", SingularName: "apiservice", Kind: "APIService", Verbs: metav1.Verbs{"get", "list"},
 		}}}
 	case "/apis/" + group + "/" + version + "/apiservices/v1alpha1.metal3.io":
-		if c.caBundle != nil {
+		if bundle := c.caBundle.Load(); bundle != nil {
 			answer = map[string]any{
 				"kind": "APIService", "apiVersion": group + "/" + version, "metadata": map[string]any{"name": "v1alpha1.metal3.io"},
-				"spec": map[string]any{"group": "metal3.io", "version": "v1alpha1", "caBundle": c.caBundle},
+				"spec": map[string]any{"group": "metal3.io", "version": "v1alpha1", "caBundle": *bundle},
 			}
 			break
 		}
@@ -185,7 +186,7 @@ func TestMakeCerts(t *testing.T) {
 	first := newCertsFolder(t)
 	first.mustRefuse(cluster, "usage", "--new")
 	authority, served := first.mustRun(cluster, 1, nil)
-	cluster.caBundle = authority
+	cluster.caBundle.Store(&authority)
 	for _, c := range []*trustingCluster{cluster, away} {
 		if renewed, _ := first.mustRun(c, 1, served); !bytes.Equal(renewed, authority) {
 			t.Error("a renewal has made another authority")
@@ -201,7 +202,7 @@ func TestMakeCerts(t *testing.T) {
 	second := newCertsFolder(t)
 	both, replaced := second.mustRun(cluster, 2, served, "--new-authority")
 	second.mustRun(cluster, 2, served) // it is not applied yet
-	cluster.caBundle = both
+	cluster.caBundle.Store(&both)
 	second.mustRun(cluster, 2, replaced)
 	first.mustRefuse(cluster, "Copy ca.key and ca.crt") // its authority is the former one now
 	newCertsFolder(t).mustRun(cluster, 2, replaced, "--new-authority")
