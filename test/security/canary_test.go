@@ -120,8 +120,8 @@ func dataFiles(found map[string]string) error {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // etcd has given an empty segment of its log the name under which it writes to it
+		if errors.Is(err, fs.ErrNotExist) && filepath.Ext(path) == ".tmp" {
+			return nil // etcd has given a segment of its log, which has no entries before that, its name
 		}
 		found["the file "+path] = string(content)
 		return err

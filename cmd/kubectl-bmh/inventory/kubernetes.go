@@ -65,7 +65,7 @@ func (o object) isSecret() bool { return o.kind == "Secret" && o.apiVersion == "
 
 // name is for messages.
 func (o object) name() string {
-	return strings.TrimSpace(cmp.Or(o.kind, "what has no kind") + " " + wordAt(o.node, "metadata", "name"))
+	return strings.TrimSpace(o.kind + " " + wordAt(o.node, "metadata", "name"))
 }
 
 // readManifest reads BareMetalHosts and the Secrets that they name. namespace is that of objects without one.
@@ -86,6 +86,8 @@ func readManifest(roots []*yaml.Node, namespace string) (entries []Entry, mistak
 	for _, o := range objects {
 		switch {
 		case o.isSecret():
+		case o.kind == "" || o.apiVersion == "":
+			mistakes = append(mistakes, &LineError{Line: o.node.Line, Name: wordAt(o.node, "metadata", "name"), Err: errors.New("it has no kind or no apiVersion, which every object of Kubernetes has")})
 		case !o.isHost():
 			mistakes = append(mistakes, &LineError{Line: o.node.Line, Err: fmt.Errorf("%s is left out, because this command creates hosts only: kubectl apply -f creates it", o.name()), IsOther: true})
 		default:

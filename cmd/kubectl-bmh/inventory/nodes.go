@@ -3,11 +3,11 @@
 package inventory
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -217,35 +217,36 @@ func toStruct(into any) func(*yaml.Node) error {
 	}
 }
 
-// goType is the form of the decoder's errors about types. It has the value if it is a number.
-var goType = regexp.MustCompile(`^json: cannot unmarshal (\w+).* into Go struct field [^.]+\.(\S+) of type (\S+)$`)
-
-// typeError puts an error of the decoder into words of YAML and JSON.
+// typeError puts an error of the decoder about a type into words of YAML and JSON. The decoder's own has the value of a number.
 func typeError(err error) error {
-	match := goType.FindStringSubmatch(err.Error())
-	if match == nil {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
 		return err
 	}
-	is, field, want := typeName(match[1]), match[2], typeName(match[3])
-	if is == "a number" && want == "a whole number" {
-		return fmt.Errorf("%s: must be a whole number, and not too large", field)
+	is, _, _ := strings.Cut(wrong.Value, " ")
+	want := kindWord(wrong.Type.Kind())
+	is = cmp.Or(map[string]string{"bool": "true or false", "array": "a list", "object": "a mapping"}[is], "a "+is)
+	says := fmt.Errorf("must be %s, and not %s", want, is)
+	if want == "a whole number" && is == "a number" {
+		says = errors.New("must be a whole number, and not too large")
 	}
-	return fmt.Errorf("%s: must be %s, and not %s", field, want, is)
+	if wrong.Field == "" {
+		return says
+	}
+	return within(wrong.Field, says)
 }
 
-// typeName returns what a type of Go or of JSON is called.
-func typeName(name string) string {
+// kindWord returns what a kind of values is called in YAML.
+func kindWord(kind reflect.Kind) string {
 	switch {
-	case name == "string" || name == "number":
-		return "a " + name
-	case name == "bool":
-		return "true or false"
-	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
-		return "a whole number"
-	case strings.HasPrefix(name, "[]"), name == "array":
-		return "a list"
-	case strings.HasSuffix(name, ".Time"), strings.HasSuffix(name, ".Duration"):
+	case kind == reflect.String:
 		return "a string"
+	case kind == reflect.Bool:
+		return "true or false"
+	case kind == reflect.Slice:
+		return "a list"
+	case kind >= reflect.Int && kind <= reflect.Uint64:
+		return "a whole number"
 	}
 	return "a mapping"
 }
