@@ -6,13 +6,16 @@
 #
 # The default base image is empty. If your images must be based on one that is scanned and
 # kept up to date, set BASE_IMAGE, for example to a distroless "static" image.
-# Not pinned: there is a new image with each release of Go, which mends vulnerabilities of the standard library. For
-# an image that you distribute, set GO_IMAGE to one with a digest that you have verified.
-ARG GO_IMAGE=golang:1.26
+# Its go command downloads the release of Go that compiles the server, and verifies it with the checksum database. So a
+# vulnerability of the standard library changes GO_TOOLCHAIN alone, and the digest need not be the newest image's.
+ARG GO_IMAGE=golang:1.26.9@sha256:f1f0bcc2c524a3ced375fcb4d1ecb7aa371aa7070e112599aaca45cc02d0101b
 ARG BASE_IMAGE=scratch
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
+# The release in hack/toolchain.sh. The image sets GOTOOLCHAIN, and an ENV outranks an ARG of its name.
+ARG GO_TOOLCHAIN=go1.26.10
+ENV GOTOOLCHAIN=${GO_TOOLCHAIN}
 # Download the modules in a layer of their own, because they change less often than the code.
 COPY go.mod go.sum ./
 RUN go mod download

@@ -24,7 +24,7 @@ import (
 // shell and the certificates of this machine, whose Go and whose caches are mounted.
 const baseFile = `FROM scratch
 COPY . /
-ENV PATH=%[1]s/bin:/bin HOME=/root GOTOOLCHAIN=local GOROOT=%[1]s GOPATH=/go GOMODCACHE=%[2]s GOCACHE=%[3]s GOPROXY=%[4]s GOSUMDB=%[5]s
+ENV PATH=%[1]s/bin:/bin HOME=/root GOROOT=%[1]s GOPATH=/go GOMODCACHE=%[2]s GOCACHE=%[3]s GOPROXY=%[4]s GOSUMDB=%[5]s
 `
 
 // image is a built image, as buildah keeps it in a folder.
@@ -94,7 +94,7 @@ func buildImage(t *testing.T, ctx context.Context) image {
 	for _, folder := range env[:3] {
 		build = append(build, "--volume", folder+":"+folder)
 	}
-	if _, err := i.buildah(ctx, append(build, "--build-arg", "GO_IMAGE=localhost/go", "--build-arg", "VERSION=v1.2.3-image", "--tag", "localhost/metal3-apiserver", ".")...); err != nil {
+	if _, err := i.buildah(ctx, append(build, "--build-arg", "GO_IMAGE=localhost/go", "--build-arg", "GO_TOOLCHAIN=local", "--build-arg", "VERSION=v1.2.3-image", "--tag", "localhost/metal3-apiserver", ".")...); err != nil {
 		t.Fatal(err)
 	}
 	return i
