@@ -6,7 +6,7 @@
 #   hack/test.sh SUITE...        some suites, one after the other
 # RELEASE is that of the real Ironic: bookworm, trixie (the default) or sid. With AUTH=keystone, each real Ironic has its users in
 # a real Keystone; with ALL=1, tests to which the kind of Ironic makes no difference run on it, too. With RESULTS=FOLDER, the
-# results are kept there. bin/passed has the suites that have passed on a commit, without other changes in the work tree.
+# results are kept there. bin/passed has the suites that have passed on a commit, without other changes in the work tree, as each ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin
@@ -126,12 +126,16 @@ prepare() {
 	done
 }
 
+# Succeeds if what passes is what CI would test: the commit as it was at the beginning, with all of its tests.
+counts() { [ -n "$tested" ] && [ "$tested" = "$(commit)" ] && [ -z "${TEST_FLAGS-}" ] && [ "$release" = trixie ]; }
+
 # Stores how a suite ended, how long it took, and its CPU time: the second line of `times` is that of all that has ended.
 record_end() {
-	local status=$?
+	local status=$? seconds=$((SECONDS - started))
 	times >"$results/$suite.times"
-	awk -v status=$status -v seconds=$((SECONDS - started)) '
+	awk -v status=$status -v seconds=$seconds '
 		NR == 2 { split($1 "m" $2, t, /[ms]+/); print status, seconds, (t[1] + t[3]) * 60 + t[2] + t[4] }' "$results/$suite.times" >"$results/$suite.ended"
+	[ $status != 0 ] || ! counts || echo "$suite $tested $(((seconds + 30) / 60))" >>bin/passed
 }
 
 # Runs the suites of a lane, each in a shell of its own, and prints what each has printed when it has ended.
@@ -165,18 +169,13 @@ run_lane() {
 	done
 }
 
-# Notes the suites that have passed on this commit, and says which ones of test-all have not.
-remember() {
-	local ended suite status seconds cpu lacking=()
-	[ -n "$tested" ] && [ "$tested" = "$(commit)" ] && [ -z "${TEST_FLAGS-}" ] && [ "$release" = trixie ] || {
+# Says which suites of test-all have not passed on this commit, in this run or in earlier ones.
+say_lacking() {
+	local suite lacking=()
+	counts || {
 		[ "$tier" != test-all ] || echo "nothing is remembered: there were changes in the work tree, TEST_FLAGS or another RELEASE"
 		return 0
 	}
-	for ended in "$results"/*.ended; do
-		read -r status seconds cpu <"$ended"
-		suite=$(basename "$ended" .ended)
-		[ "$status" != 0 ] || echo "$suite $tested $(((seconds + 30) / 60))" >>bin/passed
-	done
 	for suite in $(tr + ' ' <<<"${test_all_lanes[*]}"); do
 		grep -q "^$suite $tested " bin/passed 2>/dev/null || lacking+=("$suite")
 	done
@@ -204,6 +203,6 @@ done
 wait
 # A suite whose shell was killed has not said how it ended.
 for suite in "${all[@]}"; do [ -s "$results/$suite.ended" ] || echo "1 0 0" >"$results/$suite.ended"; done
-remember >"$results/remarks"
+say_lacking >"$results/remarks"
 say summary
 bin/lint/testreport "$results"
