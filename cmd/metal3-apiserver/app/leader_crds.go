@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,8 +76,13 @@ func (l *crdLook) look(ctx context.Context) {
 	defer cancel()
 	var served []string
 	for _, name := range l.names {
-		// Most clusters have none of them, and the server may not be permitted to see them.
-		if crd, err := l.client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{}); err == nil && isServed(crd) {
+		crd, err := l.client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+		is := err == nil && isServed(crd)
+		// Most clusters have none of them, and the server may not be permitted to see them. Any other error says nothing.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			is = slices.Contains(l.told, name)
+		}
+		if is {
 			served = append(served, name)
 		}
 	}

@@ -31,7 +31,7 @@ func crd(name string, served bool) *unstructured.Unstructured {
 	}}
 }
 
-// TestServedCRDs: CRDs that serve this server's version are counted, until they do not any more.
+// TestServedCRDs: CRDs that serve this server's version are counted, until they do not any more. A look that fails changes nothing.
 func TestServedCRDs(t *testing.T) {
 	servedCRDs.Create(nil)
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{crdResource: "CustomResourceDefinitionList"},
@@ -45,13 +45,18 @@ func TestServedCRDs(t *testing.T) {
 		}
 	}
 	expect("one of two", "baremetalhosts.metal3.io")
+	var failure error
+	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return failure != nil, nil, failure
+	})
+	failure = apierrors.NewTimeoutError("etcd has no leader", 1)
+	expect("not answered", "baremetalhosts.metal3.io")
+	failure = nil
 	if err := client.Tracker().Update(crdResource, crd("baremetalhosts.metal3.io", false), ""); err != nil {
 		t.Fatal(err)
 	}
 	expect("set right")
-	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(crdResource.GroupResource(), "", nil)
-	})
+	failure = apierrors.NewForbidden(crdResource.GroupResource(), "", nil)
 	expect("not permitted")
 }
 
