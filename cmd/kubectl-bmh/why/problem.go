@@ -24,7 +24,8 @@ func (e *hostExplanation) blocks() {
 	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
 		e.unreachable(c)
 	}
-	if ironic != nil && ironic.Maintenance && ironic.Fault == "" {
+	// The server sets maintenance, too, while it removes a node: the condition is about others' alone.
+	if ironic != nil && e.condition(metal3.InMaintenanceCondition, metav1.ConditionTrue) != nil {
 		reason := "and gave no reason"
 		if ironic.MaintenanceReason != "" {
 			reason = "because: " + e.quote(ironic.MaintenanceReason)
