@@ -193,7 +193,7 @@ func (w *world) newHold() (*reconcile.Hold, *bmo.Watch) {
 }
 
 // after waits until something is so, and returns how long that took, in the
-// bubble's time.
+// bubble's time. Who waits for hours looks more rarely: each look computes something.
 func (w *world) after(limit time.Duration, what string, condition func() bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()
@@ -201,7 +201,7 @@ func (w *world) after(limit time.Duration, what string, condition func() bool) t
 		if time.Since(began) > limit {
 			w.t.Fatalf("after %s it is still not so: %s", limit, what)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(min(max(50*time.Millisecond, time.Since(began)/1000), time.Second))
 	}
 	return time.Since(began)
 }
