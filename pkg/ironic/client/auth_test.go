@@ -4,6 +4,8 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -338,33 +341,40 @@ func TestKeystoneHangs(t *testing.T) {
 	})
 }
 
+// answering answers each request without a network, in which a handshake could take longer than the client waits.
+type answering func(req *http.Request) (*http.Response, error)
+
+func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
+
 // TestKeystoneIsNamed: Ironic is well, or is not asked at all.
 func TestKeystoneIsNamed(t *testing.T) {
-	page := func(status int, content string) *httptest.Server {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			fmt.Fprint(w, content)
-		}))
-		t.Cleanup(s.Close)
-		return s
+	page := func(status int, content string) answering {
+		return func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(content)), Request: req}, nil
+		}
 	}
-	gone, untrusted := page(200, ""), httptest.NewTLSServer(nil)
-	gone.Close()
-	t.Cleanup(untrusted.Close)
-	f := newFake(t, newestMinor, answer(200, "{}"))
-	for name, test := range map[string]struct{ authURL, class, reason string }{
-		"down":                  {gone.URL + "/v3", "refused", "no login at Keystone: connection refused"},
-		"not trusted":           {untrusted.URL + "/v3", "tls", "no login at Keystone: certificate not accepted: "},
-		"a dashboard":           {page(200, "<html>Log in</html>").URL, "other", notKeystone},
-		"Ironic":                {page(200, `{"name": "OpenStack Ironic API", "versions": []}`).URL, "other", notKeystone},
-		"a dashboard's login":   {page(302, "").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 302"},
-		"a dashboard's refusal": {page(403, "<html>CSRF</html>").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 403"},
-		"no such page":          {page(404, "<html>no</html>").URL + "/v3", ironic.ClassAuth, notKeystone + ": HTTP 404"},
-		"a proxy":               {page(503, "<html>later</html>").URL + "/v3", ironic.ClassAuth, "Keystone answered HTTP 503"},
+	fails := func(err error) answering {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	for name, test := range map[string]struct {
+		path          string
+		keystone      answering
+		class, reason string
+	}{
+		"down":                  {"/v3", fails(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}), "refused", "no login at Keystone: connection refused"},
+		"not trusted":           {"/v3", fails(untrusted), "tls", "no login at Keystone: certificate not accepted: "},
+		"a dashboard":           {"", page(200, "<html>Log in</html>"), "other", notKeystone},
+		"Ironic":                {"", page(200, `{"name": "OpenStack Ironic API", "versions": []}`), "other", notKeystone},
+		"a dashboard's login":   {"/v3", page(302, ""), ironic.ClassAuth, notKeystone + ": HTTP 302"},
+		"a dashboard's refusal": {"/v3", page(403, "<html>CSRF</html>"), ironic.ClassAuth, notKeystone + ": HTTP 403"},
+		"no such page":          {"/v3", page(404, "<html>no</html>"), ironic.ClassAuth, notKeystone + ": HTTP 404"},
+		"a proxy":               {"/v3", page(503, "<html>later</html>"), ironic.ClassAuth, "Keystone answered HTTP 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cloud := strings.Replace((&fakeKeystone{Server: gone}).content("s3cret"), gone.URL+"/v3", test.authURL, 1)
-			_, err := newClient(t, Config{Cloud: "metal", CloudsYAML: []byte(cloud), Endpoint: f.URL}).GetNode(within(t, time.Minute), "a")
+			const keystone = "https://keystone.example"
+			cloud := strings.Replace((&fakeKeystone{Server: &httptest.Server{URL: keystone}}).content("s3cret"), keystone+"/v3", keystone+test.path, 1)
+			_, err := newClient(t, Config{Cloud: "metal", CloudsYAML: []byte(cloud), Endpoint: "https://ironic.example", Transport: test.keystone}).GetNode(t.Context(), "a")
 			unavailable := new(ironic.UnavailableError)
 			if !errors.As(err, &unavailable) || unavailable.Class != test.class || !strings.HasPrefix(unavailable.Reason, test.reason) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%v, want %s (%s)", err, test.reason, test.class)
