@@ -49,6 +49,10 @@ func TestTransfer(t *testing.T) {
 		{name: "not permitted by the host", body: `{"spec":{"ironic":"room-b"}}`, before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
 			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.RestoredReason, Message: "a backup"}
 		}, code: 409, says: "left alone"},
+		{name: "its BMC was never reached", body: `{"spec":{"ironic":"room-b"}}`, before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Status.Provisioning.State, n.ProvisionState = metal3.StateRegistering, ironic.Enroll
+			h.Status.Record.Error = &metal3.HostError{Type: metal3.RegistrationError, Message: "no answer"}
+		}, code: 201, says: "created and adopted", writes: true, to: "room-b"},
 		{name: "locked", body: `{"spec":{"ironic":"room-b"}}`, before: func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Reservation = "conductor-0" }, code: 429, says: "conductor-0"},
 		{name: "refused by the other one", body: `{"spec":{"ironic":"room-b"}}`, notTaken: "it has a node with the BMC of the host already", code: 409, says: `IronicInstance "room-b" cannot take it: it has a node`},
 		{name: "no such Ironic", body: `{"spec":{"ironic":"nowhere"}}`, code: 503, says: `IronicInstance "nowhere" does not exist`},

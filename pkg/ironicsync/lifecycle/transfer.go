@@ -63,13 +63,13 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 		return fmt.Errorf("it is detached: remove the annotation %s first", metal3.DetachedAnnotation)
 	case record.Transfer != nil:
 		return fmt.Errorf("it is being moved to %s already: call that off first, with a transfer to %s", ironic.DescribeInstance(record.Transfer.To), ironic.DescribeInstance(record.Ironic))
-	case !isTransferable(host.Status.Provisioning.State):
-		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned can be moved: wait until it is", cmp.Or(string(host.Status.Provisioning.State), "new"))
+	case !isTransferable(host, node):
+		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned, or whose BMC was never reached, can be moved: wait until it is", cmp.Or(string(host.Status.Provisioning.State), "new"))
 	case record.Hold != nil:
 		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
 	case contradiction != nil:
 		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
-	case record.Error != nil:
+	case record.Error != nil && !isUnverified(node):
 		return fmt.Errorf("it has an error, which has to end first: %s", record.Error.Message)
 	case record.Asked != nil:
 		return fmt.Errorf("Ironic may still carry out a request (%s) that got no answer: wait until status.record.asked is gone, some minutes at most", record.Asked.Target)
@@ -87,10 +87,21 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	return nil
 }
 
-// isTransferable reports whether a host in this state can be moved: nothing is under way, and what its machine runs is known.
-func isTransferable(state metal3.ProvisioningState) bool {
-	return state.RunsSomething() || state == metal3.StateAvailable || state == metal3.StateReady
+// isTransferable reports whether a host in its state can be moved: nothing is under way, and what its machine runs is known. One that
+// waits for its Ironic to reach the BMC can be moved to an Ironic that does, such as that from which it came.
+func isTransferable(host *metal3.BareMetalHost, node *Node) bool {
+	switch state := host.Status.Provisioning.State; state {
+	case metal3.StateAvailable, metal3.StateReady:
+		return true
+	case metal3.StateRegistering:
+		return node == nil || isUnverified(node)
+	default:
+		return state.RunsSomething()
+	}
 }
+
+// isUnverified reports whether Ironic has not reached the BMC for the node yet, nor tries to. It is at work on nothing then.
+func isUnverified(node *Node) bool { return node.ProvisionState == ironic.Enroll }
 
 // isAtRest reports whether neither Ironic nor this server is at work on the node.
 func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
@@ -98,6 +109,8 @@ func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 	switch {
 	case node.IsLocked(), node.TargetPowerState != "", record.Asked != nil, record.PowerCut != nil, openService(host, node) != nil:
 		return false
+	case isUnverified(node):
+		return true
 	case host.Status.Provisioning.State.RunsSomething():
 		return node.ProvisionState == ironic.Active
 	}
@@ -108,7 +121,7 @@ func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 // its node is gone. The second result is false if neither is to be done now.
 func nextOfTransfer(s Situation) (Step, bool) {
 	host, node := s.Host, s.node
-	if host.Status.Record.Transfer == nil || IsDetached(host) || hasAnnotation(host, metal3.DetachedAnnotation) || !isTransferable(host.Status.Provisioning.State) {
+	if host.Status.Record.Transfer == nil || IsDetached(host) || hasAnnotation(host, metal3.DetachedAnnotation) || !isTransferable(host, node) {
 		return Step{}, false
 	}
 	switch {

@@ -45,6 +45,11 @@ func TestRequestTransfer(t *testing.T) {
 		"service requested": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{NodeUUID: h.Status.Provisioning.ID}}
 		}, want: "status.record.servicing"},
+		"BMC not reached since a move": {host: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Error = &metal3.HostError{Type: metal3.ProvisionedRegistrationError, Message: "no answer"}
+		}, node: func(n *ironic.Node) { n.ProvisionState = ironic.Enroll }},
+		"BMC never reached":        {host: withState(metal3.StateRegistering), node: func(n *ironic.Node) { n.ProvisionState = ironic.Enroll }},
+		"BMC being reached":        {host: withState(metal3.StateRegistering), node: func(n *ironic.Node) { n.ProvisionState = ironic.Verifying }, want: "it is registering"},
 		"another deployment":       {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "another user of Ironic has deployed"},
 		"another BMC":              {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
 		"maintenance":              {node: func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "a disk" }, want: "a disk"},
@@ -107,7 +112,10 @@ func TestNextOfTransfer(t *testing.T) {
 		"somebody's maintenance":       {and(provisionedHost, moved), nodeIn(ironic.Active, fault("")), "Wait"},
 		"being cleaned by somebody":    {[]hostOption{withState(metal3.StatePreparing), moved}, nodeIn(ironic.Cleaning), "Wait"},
 		"undeployed by somebody":       {and(provisionedHost, moved), nodeIn(ironic.Deleting), "Wait"},
-		"lost while registering again": {[]hostOption{withState(metal3.StateRegistering), moved}, nil, "CreateNode"},
+		"lost while registering again": {[]hostOption{withState(metal3.StateRegistering), moved}, nil, "ChangeIronic"},
+		"BMC never reached":            {[]hostOption{withState(metal3.StateRegistering), moved}, nodeIn(ironic.Enroll), "LeaveIronic"},
+		"BMC being reached":            {[]hostOption{withState(metal3.StateRegistering), moved}, nodeIn(ironic.Verifying), "Wait"},
+		"BMC not reached since a move": {and(provisionedHost, moved), nodeIn(ironic.Enroll), "LeaveIronic"},
 		"paused":                       {and(provisionedHost, moved, annotated(metal3.PausedAnnotation, "")), nodeIn(ironic.Active), "Wait"},
 		"detached meanwhile":           {and(provisionedHost, moved, annotated(metal3.DetachedAnnotation, "")), nodeIn(ironic.Active), "DeleteNode"},
 		"called off":                   {provisionedHost, nodeIn(ironic.Active, ours), "ClearMaintenance"},

@@ -59,16 +59,20 @@ func given(meanwhile func(h *metal3.BareMetalHost)) rival {
 // host from getting a node again. Another host that wants the BMC, and has waited for this, does nothing to the machine.
 func TestClaimOutlivesNode(t *testing.T) {
 	rivals := map[string]rival{
-		"of the same namespace":   createdLater(claimOwner.Namespace),
-		"of another namespace":    createdLater("other"),
-		"older":                   given(func(*metal3.BareMetalHost) {}),
-		"older, and was detached": given(func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "") }),
+		"of the same namespace": createdLater(claimOwner.Namespace),
+		"of another namespace":  createdLater("other"),
+		"older":                 given(func(*metal3.BareMetalHost) {}),
+		"older, and was detached": given(func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
+		}),
 	}
 	nothing := func(*metal3.BareMetalHost) {}
 	obstacles := map[string][2]func(h *metal3.BareMetalHost){
 		"free": {nothing, nothing},
 		"paused": {
-			func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "") },
+			func(h *metal3.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+			},
 			func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.PausedAnnotation) },
 		},
 		"without its Secret": {

@@ -351,6 +351,35 @@ func TestTransferToIronicWithTheBMC(t *testing.T) {
 	})
 }
 
+// TestTransferToIronicWithoutTheBMC: a host that was moved to an Ironic that cannot reach its BMC can be moved back.
+func TestTransferToIronicWithoutTheBMC(t *testing.T) {
+	for _, state := range movable {
+		t.Run(string(state), func(t *testing.T) {
+			inTwoRooms(t, state, func(t *testing.T, w *world) {
+				before, was := w.host(), w.machine()
+				w.other.BMC(0).SetDead(true)
+				w.move(otherRoom)
+				w.after(2*time.Minute, "registration fails there", func() bool {
+					host := w.host()
+					return host.Status.Record.Ironic == otherRoom && host.Status.Record.Error != nil
+				})
+				time.Sleep(10 * time.Minute)
+
+				w.sim, w.other = w.other, w.sim
+				w.after(5*time.Minute, "it may be moved back", func() bool {
+					node := w.nodeAt(w.sim)
+					return node != nil && lifecycle.RequestTransfer(w.host(), node, "", time.Now()) == nil
+				})
+				w.move("")
+				w.sim, w.other = w.other, w.sim
+				w.after(5*time.Minute, "moved back", w.at("", state))
+				time.Sleep(time.Minute)
+				w.expectMoved(before, was, "", w.sim, w.other)
+			})
+		})
+	}
+}
+
 // TestTransferFromSilentIronic: the host is not in another Ironic as long as its own cannot say that its node is gone.
 func TestTransferFromSilentIronic(t *testing.T) {
 	inTwoRooms(t, metal3.StateProvisioned, func(t *testing.T, w *world) {
