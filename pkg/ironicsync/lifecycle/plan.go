@@ -193,6 +193,8 @@ type Situation struct {
 	Hold time.Duration
 	// RegistrationTried is set if it was tried a few minutes ago to register the host with just this spec and these Secrets.
 	RegistrationTried bool
+	// NoRoom is set if there is no room for a limited step: what the machine runs goes on, and its power follows the spec.
+	NoRoom bool
 	// MaxRetries is how often in a row provisioning may fail.
 	MaxRetries int
 	// Restored says that the server's etcd was restored from a backup and that nobody has

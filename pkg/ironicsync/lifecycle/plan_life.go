@@ -324,7 +324,7 @@ func nextOfProvisioned(s Situation) Step {
 	}
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
 	// asked for its disks to be wiped, unless a person has confirmed what runs there since.
-	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.node)) && deploy.MustDeprovision(s.Host) {
+	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.node)) && deploy.MustDeprovision(s.Host) && !s.NoRoom {
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
 	}
 	return keepDeployed(s)

@@ -149,8 +149,9 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 		return 0, &stepError{err: err}
 	}
 	var seen observation
+	noRoom := false
 	for range maxSteps {
-		situation, step, retryNow, err := c.plan(ctx, host, seen)
+		situation, step, retryNow, err := c.plan(ctx, host, seen, noRoom)
 		if err != nil {
 			return 0, &stepError{err: err}
 		}
@@ -173,6 +174,16 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 				return 0, nil // it has been changed since the informer told of it, which will tell of that, too
 			}
 			continue
+		}
+		if step.Limited && !c.hasRoom(key, host, situation, step) {
+			if host, err = c.delay(ctx, host); err != nil || noRoom {
+				return 0, live.IgnoreNotFound(err)
+			}
+			noRoom = true
+			continue // with what needs no room
+		}
+		if noRoom && step.Do == lifecycle.Wait {
+			return step.After, nil // it is still delayed
 		}
 		if after, may, err := c.mayTake(ctx, key, host, situation, step); !may {
 			return after, err
@@ -306,12 +317,11 @@ func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.B
 }
 
 // delay records that the host waits for others to finish.
-func (c *driver) delay(ctx context.Context, host *metal3.BareMetalHost) error {
+func (c *driver) delay(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	if host.Status.OperationalStatus == metal3.OperationalStatusDelayed {
-		return nil
+		return host, nil
 	}
-	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })
-	return err
+	return c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })
 }
 
 // undelay records that the host does not wait for room any more: the step that needed it

@@ -20,11 +20,17 @@ import (
 // limited runs a test with room for two hosts at a time.
 func limited(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
+	limitedCleaning(t, 2*time.Second, test)
+}
+
+// limitedCleaning is limited with another duration of cleaning.
+func limitedCleaning(t *testing.T, cleaning time.Duration, test func(t *testing.T, w *world)) {
+	t.Helper()
 	settings := fleetSettings()
 	settings.ProvisioningLimit = 2
 	const quick = 200 * time.Millisecond
 	delays := ironicsim.All(quick)
-	delays.Inspect, delays.Deploy, delays.Clean = 2*time.Second, 2*time.Second, 2*time.Second
+	delays.Inspect, delays.Deploy, delays.Clean = 2*time.Second, 2*time.Second, cleaning
 	inSimulatedFleet(t, settings, ironicsim.Options{Delays: delays, RamdiskDelay: quick}, test)
 }
 
@@ -119,6 +125,60 @@ func TestDelayedHostIsDeleted(t *testing.T) {
 		// A place that is kept for a host that does not come is kept for 30 s.
 		w.after(30*time.Second, "the others are provisioned", w.all(others, arrived(metal3.StateProvisioned)))
 	})
+}
+
+// TestDelayedHostIsFenced: a machine that waits for its turn to be undeployed still runs what somebody relies on having switched off.
+func TestDelayedHostIsFenced(t *testing.T) {
+	const fence = metal3.RebootAnnotationPrefix + "fence"
+	for name, test := range map[string]struct {
+		off, on func(h *metal3.BareMetalHost)
+	}{
+		"by an annotation": {
+			func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, fence, `{"mode":"hard"}`) },
+			func(h *metal3.BareMetalHost) { delete(h.Annotations, fence) },
+		},
+		"by its spec": {
+			func(h *metal3.BareMetalHost) { h.Spec.Online = false },
+			func(h *metal3.BareMetalHost) { h.Spec.Online = true },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limitedCleaning(t, time.Hour, func(t *testing.T, w *world) {
+				keys := w.enrol("a", 3)
+				w.until(5*time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
+				for _, key := range keys {
+					w.edit(key, func(h *metal3.BareMetalHost) {
+						wantImage(h)
+						h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled
+					})
+				}
+				w.until(5*time.Minute, "provisioned", w.all(keys, arrived(metal3.StateProvisioned)))
+				for _, key := range keys {
+					w.edit(key, func(h *metal3.BareMetalHost) {
+						noImage(h)
+						h.Spec.AutomatedCleaningMode = metal3.CleaningModeMetadata
+					})
+				}
+				w.after(time.Minute, "one of three is delayed", func() bool { return w.count(keys, isDelayed) == 1 })
+				i := slices.IndexFunc(keys, func(key types.NamespacedName) bool { return isDelayed(w.hostOf(key)) })
+				power := func(want string) func() bool {
+					return func() bool {
+						return w.sim.BMC(i).Power() == want && w.hostOf(keys[i]).Status.PoweredOn == (want == "power on") && isDelayed(w.hostOf(keys[i]))
+					}
+				}
+				w.edit(keys[i], test.off)
+				w.after(5*time.Minute, "off, and still delayed", power("power off"))
+				w.edit(keys[i], test.on)
+				w.after(5*time.Minute, "on, and still delayed", power("power on"))
+				time.Sleep(time.Minute)
+				before := w.hostOf(keys[i]).ResourceVersion
+				time.Sleep(10 * time.Minute)
+				if host := w.hostOf(keys[i]); host.ResourceVersion != before || !power("power on")() {
+					t.Errorf("written while it waits (%s, was %s): %+v", host.ResourceVersion, before, host.Status)
+				}
+			})
+		})
+	}
 }
 
 // TestVirtualMediaIsNotDelayed: hosts that boot from virtual media take nothing of

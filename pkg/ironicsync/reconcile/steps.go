@@ -29,7 +29,7 @@ func (c *driver) drives(ctx context.Context, host *metal3.BareMetalHost) (bool, 
 }
 
 // plan plans the next step of a host. What the plan needs besides the host depends on its state, which each step may change.
-func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen observation) (
+func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen observation, noRoom bool) (
 	situation lifecycle.Situation, step lifecycle.Step, retryNow bool, err error,
 ) {
 	givesHardware, err := c.inputs.hardware.isFor(ctx, host)
@@ -45,7 +45,13 @@ func (c *driver) plan(ctx context.Context, host *metal3.BareMetalHost, seen obse
 		return situation, step, false, err
 	}
 	situation, retryNow = c.inputs.situation(host, seen, givesHardware, found, digest)
+	situation.NoRoom = noRoom
 	return situation, lifecycle.Next(situation), retryNow, nil
+}
+
+// hasRoom reports whether there is room for a limited step, or something else keeps it back.
+func (c *driver) hasRoom(key types.NamespacedName, host *metal3.BareMetalHost, situation lifecycle.Situation, step lifecycle.Step) bool {
+	return isExempt(host) || situation.Hold > 0 && c.hasFailed(key, step) || c.gates.provisioning.TryStart(key.Namespace, key.Name)
 }
 
 // mayTake reports whether a step may be taken now. If not, the next one is to be planned after what it returns, as by advance. A step
@@ -64,15 +70,14 @@ func (c *driver) mayTake(ctx context.Context, key types.NamespacedName, host *me
 		return step.After, false, err
 	case situation.Hold > 0 && c.hasFailed(key, step):
 		return situation.Hold, false, nil // whatever state the node is in
-	case step.Limited && !isExempt(host) && !c.gates.provisioning.TryStart(key.Namespace, key.Name):
-		return 0, false, c.delay(ctx, host)
 	case !c.gates.mayWork(host, step):
 		return 0, false, nil
 	case step.WaitsForImageServer() && !c.gates.enterDeployment(host):
 		if host.Status.ErrorCount > 0 {
 			return 0, false, nil // it shows the error meanwhile
 		}
-		return 0, false, c.delay(ctx, host)
+		_, err := c.delay(ctx, host)
+		return 0, false, err
 	case step.Do == lifecycle.LeaveIronic && !c.gates.moves.TryEnter(host.Namespace, host.Name):
 		return 0, false, nil
 	}
