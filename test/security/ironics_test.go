@@ -33,11 +33,18 @@ func TestSecretsOfIronicInstances(t *testing.T) {
 	if _, errOut, err := s.Kube.Kubectl(ctx, instance, "create", "-f", "-"); err != nil {
 		t.Fatalf("creating an IronicInstance: %v: %s", err, errOut)
 	}
-	select {
-	case <-asked:
-	case <-ctx.Done():
-		t.Fatal("the Ironic has not been asked with the credentials of its IronicInstance")
-	}
+	testbed.Eventually(t, ctx, func() string {
+		// Each read of an IronicInstance asks its Ironic.
+		if _, errOut, err := s.Kube.Kubectl(ctx, "", "get", "ironicinstance", "canary"); err != nil {
+			return fmt.Sprintf("reading the IronicInstance: %v: %s", err, errOut)
+		}
+		select {
+		case <-asked:
+			return ""
+		default:
+			return "the Ironic has not been asked with the credentials of its IronicInstance"
+		}
+	})
 	if _, errOut, err := s.Kube.Kubectl(ctx, "", "delete", "ironicinstance", "canary"); err != nil {
 		t.Errorf("deleting the IronicInstance: %v: %s", err, errOut)
 	}
