@@ -47,6 +47,12 @@ func TestInspect(t *testing.T) {
 
 		{name: "inspecting", before: in(ironic.InspectWait), code: 409, says: "under way already"},
 		{name: "provisioned", before: in(ironic.Active), code: 409, says: "deprovision it first"},
+		{name: "held back", code: 409, says: "annotation reboot.metal3.io/fence lets no inspection begin", before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Annotations, n.ProvisionState = map[string]string{"reboot.metal3.io/fence": `{"force":true}`}, ironic.Manageable
+		}},
+		{name: "kept off once it runs something", code: 201, calls: []string{"inspect"}, before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Annotations, n.ProvisionState = map[string]string{"reboot.metal3.io/fence": ""}, ironic.Manageable
+		}},
 		{name: "not verified", before: in(ironic.Enroll), code: 409, says: "not been verified"},
 		{name: "cleaning", before: in(ironic.CleanWait), code: 409, says: "clean wait"},
 		{name: "locked", before: func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Reservation = "conductor-0" }, code: 429, says: "conductor-0", retry: "2"},

@@ -19,6 +19,15 @@ func TestPower(t *testing.T) {
 	node := func(change func(*ironic.Node)) func(*metal3.BareMetalHost, *ironic.Node) {
 		return func(_ *metal3.BareMetalHost, n *ironic.Node) { change(n) }
 	}
+	annotated := func(key, value string) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(h *metal3.BareMetalHost, _ *ironic.Node) {
+			h.Annotations, h.Status.Provisioning.State = map[string]string{key: value}, metal3.StateProvisioned
+		}
+	}
+	fenced := annotated("reboot.metal3.io/fence", "")
+	and := func(a, b func(*metal3.BareMetalHost, *ironic.Node)) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(h *metal3.BareMetalHost, n *ironic.Node) { a(h, n); b(h, n) }
+	}
 	softless := node(func(n *ironic.Node) { n.Driver = noSoftPower })
 	tests := []struct {
 		name      string
@@ -65,6 +74,18 @@ func TestPower(t *testing.T) {
 		{name: "node lost", body: `{"spec":{"action":"on"}}`, code: 409, says: "no node", online: true,
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.ID = "gone" }},
 		{name: "reboot of one that is to be off", body: `{"spec":{"action":"reboot"}}`, before: off, code: 409, says: "use the action on"},
+		{name: "on, kept off", body: `{"spec":{"action":"on"}}`, before: fenced, code: 409, says: "annotation reboot.metal3.io/fence keeps it off", online: true},
+		{name: "on, kept off and to be off", body: `{"spec":{"action":"on"}}`, before: and(fenced, off), code: 409, says: "annotation reboot.metal3.io/fence"},
+		{name: "reboot, kept off", body: `{"spec":{"action":"reboot","mode":"hard"}}`, before: fenced, code: 409, says: "until its owner removes it", online: true},
+		{name: "off, kept off", body: `{"spec":{"action":"off"}}`, before: fenced, code: 201, calls: []string{"soft power off"}, mode: "soft"},
+		{name: "reboot, kept off by force", body: `{"spec":{"action":"reboot"}}`, code: 409, says: "annotation reboot.metal3.io/fence", online: true,
+			before: and(annotated("reboot.metal3.io/fence", `{"force":true}`), func(h *metal3.BareMetalHost, _ *ironic.Node) {
+				h.Status.Provisioning.State = metal3.StateAvailable
+			})},
+		{name: "reboot, runs nothing that is kept off", body: `{"spec":{"action":"reboot"}}`, code: 201, calls: []string{"soft rebooting"}, mode: "soft", online: true,
+			before: and(fenced, func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.State = metal3.StateAvailable })},
+		{name: "reboot, never kept off", body: `{"spec":{"action":"reboot"}}`, code: 201, calls: []string{"soft rebooting"}, mode: "soft", online: true,
+			before: and(fenced, func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true })},
 		{name: "off is disabled", body: `{"spec":{"action":"off"}}`, code: 422, says: "spec.action", online: true,
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
 

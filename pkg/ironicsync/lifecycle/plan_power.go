@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ type rebootRequest struct {
 // rebootRequestOf parses the reboot annotations. Unless the host is provisioned, only those with
 // force count. A malformed value, which validation refuses, is treated like an empty one.
 func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
-	deployed := host.Status.Provisioning.State.RunsSomething()
+	deployed := countsAsDeployed(host)
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
 			continue
@@ -45,6 +46,43 @@ func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 		reboot.hard = reboot.hard || args.Mode == metal3.PowerModeHard
 	}
 	return reboot
+}
+
+// countsAsDeployed reports whether reboot annotations without force count. They do while the image of a provisioned host is written again,
+// too: until that begins, its machine runs what it ran, and then it is switched on.
+func countsAsDeployed(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.State.RunsSomething() || pendingRebuild(host) != nil
+}
+
+// KeptOffBy returns the annotation that keeps the host's machine off, for fencing, until its owner removes it; empty if none does. A
+// machine that is never switched off is not kept off, either.
+func KeptOffBy(host *metal3.BareMetalHost) string {
+	if host.Spec.DisablePowerOff {
+		return ""
+	}
+	return keyedReboot(host, !countsAsDeployed(host))
+}
+
+// KeptOffError says that KeptOffBy returns an annotation, for who has asked for something that switches the machine on.
+func KeptOffError(host *metal3.BareMetalHost) error {
+	return fmt.Errorf("the annotation %s keeps it off until its owner removes it", KeptOffBy(host))
+}
+
+// HeldBackBy returns the annotation with a key that asks for a forced reboot; empty if none does. Until its owner
+// removes it, no operation begins that the reboot has aborted or would abort.
+func HeldBackBy(host *metal3.BareMetalHost) string { return keyedReboot(host, true) }
+
+// keyedReboot returns the first annotation with a key that asks for a reboot, or for a forced one; empty if none does.
+func keyedReboot(host *metal3.BareMetalHost, forced bool) (first string) {
+	for key, value := range host.Annotations {
+		if !strings.HasPrefix(key, metal3.RebootAnnotationPrefix) || first != "" && first < key {
+			continue
+		}
+		if args, err := metal3.ParseRebootAnnotation(value); !forced || err == nil && args.Force {
+			first = key
+		}
+	}
+	return first
 }
 
 // isRebooted reports whether it is recorded that the machine was rebooted because of an annotation, as it is now.
@@ -122,19 +160,8 @@ func isForced(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isHeldOff reports whether an annotation with a key asks for a forced reboot. Until its owner
-// removes it, no operation begins that the reboot has aborted or would abort.
-func isHeldOff(host *metal3.BareMetalHost) bool {
-	for key, value := range host.Annotations {
-		if !strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
-			continue
-		}
-		if args, err := metal3.ParseRebootAnnotation(value); err == nil && args.Force {
-			return true
-		}
-	}
-	return false
-}
+// isHeldOff reports whether HeldBackBy returns an annotation.
+func isHeldOff(host *metal3.BareMetalHost) bool { return HeldBackBy(host) != "" }
 
 // isForcedOnce reports whether the annotation without a key asks for a forced reboot, which is done
 // as soon as what was under way has been aborted.

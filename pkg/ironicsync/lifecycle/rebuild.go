@@ -84,6 +84,8 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 		return errors.New("it runs a live ISO, which is on no disk: reboot it")
 	case !host.Spec.Online:
 		return errors.New("it is to be off (spec.online is false), and a rebuild switches it on")
+	case KeptOffBy(host) != "":
+		return KeptOffError(host)
 	case node.Maintenance:
 		return fmt.Errorf("its node is in maintenance, in which Ironic does not deploy: %s", node.MaintenanceReason)
 	case openService(host, node) != nil:
@@ -136,6 +138,10 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 	switch state := node.ProvisionState; {
 	case state == ironic.Active && (hasStateChanged(rebuild.StateChangedAt, node) || cancelled):
 		return setState(metal3.StateProvisioned) // it has ended, or is not wanted any more
+	case cancelled && isDeploymentBegun(state):
+		return setState(metal3.StateDeprovisioning)
+	case KeptOffBy(host) != "" && (state == ironic.Active || state == ironic.DeployFail || state == ironic.Error):
+		return nextOfPower(s) // Ironic would switch it on
 	case state == ironic.Active && s.isSwitchedJustNow():
 		return Step{Do: Wait, After: rebuildPause}
 	case state == ironic.Active:
@@ -143,8 +149,6 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 			return Step{Do: Wait, After: left} // a second one would write over what is written after the first
 		}
 		return s.retry(again, hasFailed(host))
-	case cancelled && isDeploymentBegun(state):
-		return setState(metal3.StateDeprovisioning)
 	case state == ironic.DeployWait && isForcedOnce(host) && node.TargetPowerState == "":
 		// Undeploying the node would have it cleaned. The ramdisk gets another chance instead.
 		return Step{Do: SwitchPower, Power: ironic.TargetReboot, Error: metal3.PowerManagementError, Retry: hasFailed(host)}

@@ -28,6 +28,15 @@ func provisionedBy(options ...hostOption) (*metal3.BareMetalHost, *ironic.Node) 
 	})
 }
 
+// also is all of the options.
+func also(options ...hostOption) hostOption {
+	return func(h *metal3.BareMetalHost) {
+		for _, o := range options {
+			o(h)
+		}
+	}
+}
+
 func TestRequestRebuild(t *testing.T) {
 	for name, test := range map[string]struct {
 		host hostOption
@@ -41,6 +50,8 @@ func TestRequestRebuild(t *testing.T) {
 		"a procedure":            {host: func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "x"} }, want: "put that back"},
 		"another disk":           {host: func(h *metal3.BareMetalHost) { h.Spec.RootDeviceHints = &metal3.RootDeviceHints{Model: "b"} }, want: "root device hints"},
 		"off":                    {host: func(h *metal3.BareMetalHost) { h.Spec.Online = false }, want: "spec.online"},
+		"kept off":               {host: annotated(fenceKey, ""), want: fenceKey},
+		"never kept off":         {host: also(annotated(fenceKey, ""), func(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true })},
 		"available":              {host: withState(metal3.StateAvailable), want: "available"},
 		"provisioning":           {host: withState(metal3.StateProvisioning), want: "provisioning"},
 		"externally provisioned": {host: withState(metal3.StateExternallyProvisioned), want: "externally provisioned"},
@@ -108,6 +119,15 @@ func TestNextOfRebuild(t *testing.T) {
 			h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: "silent"}
 		}, node: in(ironic.DeployWait), want: "Wait"},
 		"its ramdisk is rebooted":       {host: annotated(metal3.RebootAnnotation, `{"mode":"hard","force":true}`), node: in(ironic.DeployWait), want: "rebooting"},
+		"kept off":                      {host: annotated(fenceKey, ""), want: "soft-power-off"},
+		"kept off, and off":             {host: annotated(fenceKey, ""), node: off, want: "Wait"},
+		"kept off by force":             {host: annotated(fenceKey, `{"mode":"hard","force":true}`), want: "power-off"},
+		"kept off after a failure":      {host: annotated(fenceKey, ""), node: func(n *ironic.Node) { in(ironic.DeployFail)(n); off(n) }, want: "Wait"},
+		"kept off when it has ended":    {host: annotated(fenceKey, ""), node: begun, want: "=provisioned"},
+		"kept off, not wanted any more": {host: also(annotated(fenceKey, ""), wantsImage("http://b")), node: in(ironic.DeployFail), want: "=deprovisioning"},
+		"never kept off": {host: also(annotated(fenceKey, ""), func(h *metal3.BareMetalHost) {
+			h.Spec.DisablePowerOff = true
+		}), want: "Rebuild"},
 		"not wanted any more":           {host: wantsImage("http://b"), want: "=provisioned"},
 		"another image meanwhile":       {host: wantsImage("http://b"), node: in(ironic.DeployWait), want: "=deprovisioning"},
 		"another image after a failure": {host: wantsImage("http://b"), node: in(ironic.DeployFail), want: "=deprovisioning"},

@@ -15,6 +15,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // inspection is the action of baremetalhosts/inspect.
@@ -198,6 +199,9 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 	}
 	if hold := host.Status.Record.Hold; hold != nil {
 		return conflict(host, fmt.Errorf("its machine is left alone: %s", hold.Message))
+	}
+	if key := lifecycle.HeldBackBy(host); key != "" {
+		return conflict(host, fmt.Errorf("the annotation %s lets no inspection begin until its owner removes it", key))
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable, ironic.InspectFail, ironic.Available:

@@ -48,6 +48,9 @@ func (*power) checkHost(host *metal3.BareMetalHost, request *metal3.HostPower) e
 	case action == metal3.PowerActionOff && host.Spec.DisablePowerOff:
 		return apierrors.NewInvalid(metal3.Kind("HostPower"), host.Name, field.ErrorList{
 			field.Forbidden(field.NewPath("spec", "action"), "spec.disablePowerOff of the host is true: it can only be rebooted")})
+	case action != metal3.PowerActionOff && lifecycle.KeptOffBy(host) != "":
+		// Also a reboot of a machine that is off switches it on, while what ran on it may have been started elsewhere.
+		return conflict(host, lifecycle.KeptOffError(host))
 	case action == metal3.PowerActionReboot && !host.Spec.Online:
 		return conflict(host, errors.New("it is to be off (spec.online is false): use the action on"))
 	}
