@@ -203,7 +203,9 @@ func TestRequestsAreTold(t *testing.T) {
 		{"power", `{"spec":{"action":"reboot","mode":"hard"}}`, "", []string{"PowerRequested: A user has requested a reboot (hard)"}},
 		{"power", `{"spec":{"action":"off"}}`, "", []string{"PowerRequested: A user has requested the power to be switched off (soft)"}},
 		{"inspect", `{}`, "", []string{"InspectionRequested: A user has requested an inspection"}},
+		{"retry", `{}`, "", []string{"RetryRequested: A user has requested another try of what has failed"}},
 		{"power", `{"spec":{"action":"off"}}`, "?dryRun=All", nil},
+		{"retry", `{}`, "?dryRun=All", nil},
 		{"power", `{"spec":{"action":"explode"}}`, "", nil},
 	} {
 		name := fmt.Sprintf("told-%d", i)

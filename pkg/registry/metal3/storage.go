@@ -83,7 +83,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, deps Deps) map[string]rest.Stor
 		"baremetalhosts/power": baremetalhost.NewPowerREST(sources, changers, Objects[*metal3.DataImage](s.Kinds), Objects[*metal3.HostUpdatePolicy](s.Kinds),
 			baremetalhost.PowerCuts{Hosts: recorded, Recorder: recorded}),
 		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers),
-		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
+		"baremetalhosts/retry":       baremetalhost.NewRetryREST(sources, baremetalhost.NewUserHosts(statusREST, updates, "status")),
 		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, recorded),
 		"baremetalhosts/transfer":    baremetalhost.NewTransferREST(sources, deps.Live, recorded),
 		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, deps.Consoles, deps.Authorizer),

@@ -19,19 +19,20 @@ import (
 // Ironic is not asked.
 type retryREST struct {
 	requestKind[*metal3.HostRetry]
+	Sources
 	status HostChanger
 }
 
 // NewRetryREST returns the storage of baremetalhosts/retry. status changes the status of hosts on
 // behalf of the user.
-func NewRetryREST(status HostChanger) rest.Storage {
+func NewRetryREST(sources Sources, status HostChanger) rest.Storage {
 	return &retryREST{
 		requestKind: requestKind[*metal3.HostRetry]{
 			kind:        "HostRetry",
 			newRequest:  func() *metal3.HostRetry { return &metal3.HostRetry{} },
 			resetStatus: func(r *metal3.HostRetry) { r.Status = metal3.HostRetryStatus{} },
 		},
-		status: status,
+		Sources: sources, status: status,
 	}
 }
 
@@ -44,7 +45,8 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	_, err = r.status.Change(ctx, retry.Namespace, name, dryrun.IsDryRun(options.DryRun), func(host *metal3.BareMetalHost) error {
+	dryRun := dryrun.IsDryRun(options.DryRun)
+	changed, err := r.status.Change(ctx, retry.Namespace, name, dryRun, func(host *metal3.BareMetalHost) error {
 		if metal3.IsPaused(host) {
 			return conflict(host, fmt.Errorf("it is paused, so nothing is tried: remove the annotation %s first", metal3.PausedAnnotation))
 		}
@@ -53,6 +55,9 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 	})
 	if err != nil {
 		return nil, writeError(name, err)
+	}
+	if !dryRun {
+		r.tell(ctx, changed, r.kind, retry)
 	}
 	return retry, nil
 }
