@@ -242,6 +242,21 @@ func isWantedOn(host *metal3.BareMetalHost) bool {
 	return (host.Spec.Online || isPowerKept(host)) && !reboot.once && !reboot.stayOff
 }
 
+// SwitchesOn reports whether the leader now switches on the machine of a host that runs something, if its spec asks for that. Otherwise
+// it waits for a person: the host is paused or held, or its node is in a maintenance that somebody has asked for, or in a state that
+// somebody has led it to. Of a hold, the leader does what interrupts nothing (see contradiction.leaves).
+func SwitchesOn(host *metal3.BareMetalHost, has *ironic.Node) bool {
+	node := RecordOf(has)
+	switch {
+	case metal3.IsPaused(host), isInMaintenance(node, LeavingReason(host)), isRescue(node.ProvisionState):
+		return false
+	case node.ProvisionState == ironic.ServiceFail && openService(host, node) == nil:
+		return false
+	}
+	hold := host.Status.Record.Hold
+	return hold == nil || hold.Reason == metal3.AnotherDeploymentReason || hold.Reason == metal3.BMCInUseReason
+}
+
 // isPowerKept reports whether the machine was on when it was taken over and nobody has set
 // spec.online since then, nor asked for its power, nor switched it off past this server.
 func isPowerKept(host *metal3.BareMetalHost) bool {

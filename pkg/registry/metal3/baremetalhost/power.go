@@ -153,9 +153,10 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 
 // leaveToController reports whether the controller is to switch the host on, as spec.online asks for now:
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
-// settings may be changed at a reboot only when they have been changed.
+// settings may be changed at a reboot only when they have been changed. What the controller would not do
+// now, but unasked when a pause, a maintenance or a hold ends, is left to Ironic.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
-	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !host.Status.Provisioning.State.RunsSomething() || isLeftAlone(host) {
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !host.Status.Provisioning.State.RunsSomething() || !lifecycle.SwitchesOn(host, node) {
 		return false, nil
 	}
 	serviced, err := p.isServicedAtReboot(ctx, host)
@@ -176,13 +177,6 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 		request.Status.Message = "the host is switched on as soon as its DataImage is attached; if that fails, status.error of the DataImage and the host say why"
 	}
 	return true, err
-}
-
-// isLeftAlone reports whether the controller does nothing with the host before a person has decided, so that what is left to it is not
-// done. The user who asks for the power of the machine is such a person.
-func isLeftAlone(host *metal3.BareMetalHost) bool {
-	hold := host.Status.Record.Hold
-	return hold != nil && (hold.Reason == metal3.RestoredReason || hold.Reason == metal3.OperatorRunningReason || hold.Reason == metal3.DeploymentGoneReason)
 }
 
 // restoreOnline restores spec.online after Ironic has refused the action, unless somebody has

@@ -14,6 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
@@ -75,34 +76,81 @@ func (s *switched) SwitchPower(_ context.Context, _ ironic.Fence, _ string, targ
 	return target, "", nil
 }
 
-// A host with which the controller does nothing would stay as it is for ever if its power were left to that.
+// What the controller does not do now is asked of Ironic, as it is without a DataImage or a policy: it would stay undone, or be done when
+// nobody expects it any more. (A host whose BMC another node has is refused everything.)
 func TestPowerOfHostLeftAlone(t *testing.T) {
-	for _, reason := range []string{metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason} {
-		for _, test := range []struct {
-			action metal3.PowerAction
-			power  ironic.PowerState
-			want   ironic.PowerTarget
-		}{
-			{metal3.PowerActionOn, ironic.PowerOff, ironic.TargetPowerOn},
-			{metal3.PowerActionReboot, ironic.PowerOn, ironic.TargetReboot},
-		} {
-			o := &oneHost{
-				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
-					h.Spec.Online = test.power == ironic.PowerOn
-					h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateProvisioned
-					h.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: "held"}
-				}),
-				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: test.power},
-				reads: -1, writes: -1,
-			}
-			asked := &switched{oneHost: o}
-			sources := baremetalhost.Sources{Hosts: o, Ironic: asked.ironic, Prover: o, Refresher: o, Passwords: o}
-			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, everyDataImage{}, onReboot{}, o.cuts())
-			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
-			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			if err != nil || asked.target != test.want {
-				t.Errorf("%s, %s: Ironic was asked for %q (%v)", reason, test.action, asked.target, err)
-			}
+	held := func(reason string) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(h *metal3.BareMetalHost, _ *ironic.Node) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: "held"}
 		}
+	}
+	in := func(state ironic.ProvisionState) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(_ *metal3.BareMetalHost, n *ironic.Node) { n.ProvisionState = state }
+	}
+	for name, test := range map[string]struct {
+		change func(*metal3.BareMetalHost, *ironic.Node)
+		// attaches and services are set if the controller does attach the DataImage, or change settings, before it switches the host on;
+		// reboots is set if it does reboot it.
+		attaches, services, reboots bool
+	}{
+		"nothing is amiss":      {func(*metal3.BareMetalHost, *ironic.Node) {}, true, true, true},
+		"etcd restored":         {change: held(metal3.RestoredReason)},
+		"operator running":      {change: held(metal3.OperatorRunningReason)},
+		"deployment gone":       {change: held(metal3.DeploymentGoneReason)},
+		"another deployment":    {change: held(metal3.AnotherDeploymentReason), attaches: true},
+		"rescued":               {change: in(ironic.Rescue)},
+		"another one's service": {change: in(ironic.ServiceFail)},
+		"paused": {change: func(h *metal3.BareMetalHost, _ *ironic.Node) {
+			h.Annotations = map[string]string{metal3.PausedAnnotation: ""}
+		}},
+		"maintenance": {change: func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "a disk" }},
+		"the BMC is silent": {func(_ *metal3.BareMetalHost, n *ironic.Node) {
+			n.Maintenance, n.Fault = true, ironic.FaultPowerFailure
+		}, true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLeft(t, "on, DataImage", askPower(t, metal3.PowerActionOn, everyDataImage{}, noPolicies{}, test.change), test.attaches, ironic.TargetPowerOn)
+			checkLeft(t, "on, policy", askPower(t, metal3.PowerActionOn, noDataImages{}, onReboot{}, test.change), test.services, ironic.TargetPowerOn)
+			checkLeft(t, "on, both", askPower(t, metal3.PowerActionOn, everyDataImage{}, onReboot{}, test.change), test.attaches, ironic.TargetPowerOn)
+			checkLeft(t, "reboot, policy", askPower(t, metal3.PowerActionReboot, noDataImages{}, onReboot{}, test.change), test.reboots, ironic.TargetReboot)
+			checkLeft(t, "reboot, DataImage", askPower(t, metal3.PowerActionReboot, everyDataImage{}, noPolicies{}, test.change), false, ironic.TargetReboot)
+		})
+	}
+}
+
+// askPower asks for the power of a provisioned host, which is off if it is to be switched on.
+func askPower(t *testing.T, action metal3.PowerAction, images store.Getter[*metal3.DataImage], policies store.Getter[*metal3.HostUpdatePolicy], change func(*metal3.BareMetalHost, *ironic.Node)) *switched {
+	t.Helper()
+	o := &oneHost{
+		host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+			h.Spec.Online = action == metal3.PowerActionReboot
+			h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateProvisioned
+		}),
+		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+		reads: -1, writes: -1,
+	}
+	if action == metal3.PowerActionReboot {
+		o.node.PowerState = ironic.PowerOn
+	}
+	change(o.host, o.node)
+	asked := &switched{oneHost: o}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: asked.ironic, Prover: o, Refresher: o, Passwords: o}
+	power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, images, policies, o.cuts())
+	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: action, Mode: metal3.PowerModeHard}}
+	if _, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		t.Errorf("%s: %v", action, err)
+	}
+	return asked
+}
+
+// checkLeft checks that the power was left to the controller, or that Ironic was asked for target and nothing waits for the controller.
+func checkLeft(t *testing.T, what string, asked *switched, left bool, target ironic.PowerTarget) {
+	t.Helper()
+	_, annotated := asked.host.Annotations[metal3.RebootAnnotation]
+	if left {
+		target = ""
+	}
+	if asked.target != target || annotated && !left || !asked.host.Spec.Online {
+		t.Errorf("%s: Ironic was asked for %q, want %q; spec.online is %t, and there is an annotation: %t", what, asked.target, target, asked.host.Spec.Online, annotated)
 	}
 }

@@ -11,12 +11,13 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // isServicedAtReboot reports whether settings of the host, which runs something, may be changed when it
-// is switched on. The controller does that then. It does nothing for a paused host.
+// is switched on. The controller does that then, unless the host is held.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !host.Status.Provisioning.State.RunsSomething() {
+	if host.Status.Record.Hold != nil || host.Spec.DisablePowerOff || !host.Status.Provisioning.State.RunsSomething() {
 		return false, nil
 	}
 	policy, err := p.policies.Get(ctx, host.Namespace, host.Name)
@@ -30,10 +31,15 @@ func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHo
 }
 
 // requestReboot has the controller reboot the host, by the annotation for that, if settings may be
-// changed on the way. Otherwise it returns the host as it is: Ironic reboots it then.
+// changed on the way. Otherwise it returns the host as it is: Ironic reboots it then. So it does if the
+// annotation would wait, perhaps for days, and reboot the host when nobody expects that any more: also
+// while the BMC does not answer, for which Ironic has put the node into maintenance.
 func (p *power) requestReboot(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
+	if node.PowerState != ironic.PowerOn || node.Fault == ironic.FaultPowerFailure || !lifecycle.SwitchesOn(host, node) {
+		return host, nil
+	}
 	serviced, err := p.isServicedAtReboot(ctx, host)
-	if err != nil || !serviced || node.PowerState != ironic.PowerOn || isLeftAlone(host) {
+	if err != nil || !serviced {
 		return host, err
 	}
 	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) {
