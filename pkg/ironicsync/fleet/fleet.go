@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -231,12 +231,7 @@ func (f *Fleet) next(ctx context.Context, before *state) *state {
 // orPanic returns what find returns. A panic is a problem of that IronicInstance: what its Secret or its Ironic object contains does not
 // end the server, whose other replicas would read it, too.
 func orPanic[T any](ctx context.Context, instance *api.IronicInstance, find func() (*T, error)) (found *T, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			found, err = nil, &Problem{api.UnusableReason, "this is a bug of metal3-apiserver, please report it with its log"}
-			klog.FromContext(ctx).Error(err, "Panic", "ironicInstance", instance.Name, "panic", cause, "stack", string(debug.Stack()))
-		}
-	}()
+	defer panics.Catch(ctx, func(error) { found, err = nil, &Problem{api.UnusableReason, panics.ErrBug.Error()} }, "ironicInstance", instance.Name)
 	return find()
 }
 

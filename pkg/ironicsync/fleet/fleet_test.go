@@ -188,8 +188,8 @@ func (b *bench) run() (end func()) {
 	return func() { b.cancel(); <-ended; b.Wait() }
 }
 
-// panics is the key of a Secret that cannot be read without a panic.
-const panics = "panics"
+// panicking is the key of a Secret that cannot be read without a panic.
+const panicking = "panics"
 
 func (b *bench) secret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
 	b.mu.Lock()
@@ -201,7 +201,7 @@ func (b *bench) secret(_ context.Context, namespace, name string) (*corev1.Secre
 		name = namespace + "/" + name
 	}
 	if data, has := b.secrets[name]; has {
-		if _, bad := data[panics]; bad {
+		if _, bad := data[panicking]; bad {
 			panic("an index is out of range")
 		}
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: b.labels[name]}, Data: data}, nil
@@ -366,7 +366,7 @@ func TestCloudsOfInstances(t *testing.T) {
 func TestPanicOfOneInstance(t *testing.T) {
 	inBubble(t, []string{"b", "c"}, func(t *testing.T, b *bench) {
 		b.mu.Lock()
-		b.secrets["b"] = map[string][]byte{panics: nil}
+		b.secrets["b"] = map[string][]byte{panicking: nil}
 		b.mu.Unlock()
 		b.instances.put(instance("b", withSecret("b")))
 		b.instances.put(instance("c"))

@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -97,15 +99,19 @@ func (x *Index) HasSynced() bool { return x.informer.HasSynced() }
 
 // OnChange calls changed with the versions of a host before and after each change; the first is nil
 // when the host appears, and the second when it is gone. OnChange must be called before Run, and
-// changed must not block. The returned function reports whether changed was called for all hosts that
-// existed when Run was called.
+// changed must not block. If it panics, it is called for the next change all the same. The returned
+// function reports whether changed was called for all hosts that existed when Run was called.
 func (x *Index) OnChange(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error) {
+	call := func(old, host *metal3.BareMetalHost) {
+		defer panics.Catch(context.Background(), nil, "host", klog.KObj(cmp.Or(host, old)))
+		changed(old, host)
+	}
 	handler, err := x.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { changed(nil, asHost(obj)) },
-		UpdateFunc: func(old, obj any) { changed(asHost(old), asHost(obj)) },
+		AddFunc:    func(obj any) { call(nil, asHost(obj)) },
+		UpdateFunc: func(old, obj any) { call(asHost(old), asHost(obj)) },
 		DeleteFunc: func(obj any) {
 			if host := asHost(obj); host != nil {
-				changed(host, nil)
+				call(host, nil)
 			}
 		},
 	})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/limit"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 )
 
 const (
@@ -129,11 +129,12 @@ func (c *Controller[T]) changed(old, obj any) {
 		return // a tombstone without an object
 	}
 	if c.config.Changed != nil {
-		c.config.Changed(before, object)
+		c.tell(before, object)
 	}
 	if !exists {
 		object = before
 	}
+	defer panics.Catch(context.Background(), nil, "controller", c.config.Name, "object", KeyOf(object))
 	if c.config.KeysOf == nil {
 		c.queue.Add(KeyOf(object))
 		return
@@ -141,6 +142,12 @@ func (c *Controller[T]) changed(old, obj any) {
 	for _, key := range c.config.KeysOf(object) {
 		c.queue.Add(key)
 	}
+}
+
+// tell passes a change to Changed. If that panics, the object is reconciled all the same.
+func (c *Controller[T]) tell(before, object T) {
+	defer panics.Catch(context.Background(), nil, "controller", c.config.Name)
+	c.config.Changed(before, object)
 }
 
 // HasSynced reports whether all objects that existed when Run was called are in the cache, and were
@@ -282,12 +289,7 @@ func (c *Controller[T]) requeue(ctx context.Context, key types.NamespacedName, a
 
 // reconcileOrPanic reconciles an object. A panic is an error of that object, and leaves the others and the process alone.
 func (c *Controller[T]) reconcileOrPanic(ctx context.Context, key types.NamespacedName) (after time.Duration, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)
-			klog.FromContext(ctx).Error(err, "Panic", "stack", string(debug.Stack()))
-		}
-	}()
+	defer panics.Catch(ctx, func(bug error) { err = bug })
 	return c.config.Reconcile(ctx, key)
 }
 

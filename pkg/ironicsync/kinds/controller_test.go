@@ -39,7 +39,8 @@ func (l list) Watch(context.Context, metav1.ListOptions) (watch.Interface, error
 func (list) IsWatchListSemanticsUnSupported() bool { return true }
 
 // An object is reconciled when it is listed, again after a back-off that grows while that fails or panics, at
-// once when another client has written it, when it changes, and after the time that it asks for.
+// once when another client has written it, when it changes, and after the time that it asks for. That its changes cannot be noted
+// is no reason not to reconcile it.
 func TestWhenObjectsAreReconciled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +56,7 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 		objects := list{watch.NewFake()}
 		bug := errors.New("a bug")
 		answers := []error{errors.New("failed"), bug, apierrors.NewConflict(metal3.Resource("dataimages"), "worker-0", nil), nil}
-		c := New(Config[*metal3.DataImage]{Name: "dataimages", Objects: objects, Example: &metal3.DataImage{}, Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+		c := New(Config[*metal3.DataImage]{Name: "dataimages", Objects: objects, Example: &metal3.DataImage{}, Changed: func(_, _ *metal3.DataImage) { panic("a bug") }, Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 			if _, limited := ctx.Deadline(); !limited || key != (types.NamespacedName{Namespace: "metal3", Name: "worker-0"}) {
 				t.Errorf("reconciled %s, limited %t", key, limited)
 			}

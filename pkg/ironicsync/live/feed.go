@@ -91,7 +91,7 @@ func (b *bulk) readFeed(ctx context.Context) error {
 			dues = append(dues, dueHost{host: host, unreadable: node.Unreadable})
 		case node != nil && delivered[node.UUID] && candidate.KnownBefore:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
-		case node != nil && b.isAsRecorded(host, node, answered):
+		case node != nil && b.isAsRecorded(ctx, host, node, answered):
 			b.index.SetRecorded(host, generation)
 		case node != nil && b.index.IsPending(host, generation):
 			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})

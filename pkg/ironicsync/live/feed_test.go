@@ -382,6 +382,34 @@ func TestOneBadHost(t *testing.T) {
 	}
 }
 
+// TestOneBadHostAtRest: the same, if nothing changes between two lists, so that the feed shows no node.
+func TestOneBadHostAtRest(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, b *bench) {
+		bad := types.NamespacedName{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}
+		meetsBug := true
+		deps := b.deps(enginetest.ReaderWait)
+		deps.Hosts = unrecordable{b.hosts, func(h *metal3.BareMetalHost) error { panicIf(meetsBug && h.Name == bad.Name); return nil }}
+		atRest := false
+		deps.Cluster = func() string { panicIf(meetsBug && atRest); return "" } // asked for what is due, which is one host then
+		b.Refresher = live.NewRefresher(t.Context(), deps)
+		time.Sleep(10 * time.Second)            // more than the feed is read back,
+		b.nodes.Say(enginetest.NodeID(1), "up") // which always shows the newest node
+		for round := range 5 {
+			partial := new(live.PartialError)
+			if err := b.RefreshAll(t.Context()); !errors.As(err, &partial) || len(partial.Hosts) != 1 || partial.Hosts[bad] == nil {
+				t.Fatalf("list %d: %v", round, err)
+			}
+			atRest = true
+			time.Sleep(10 * time.Second)
+		}
+		meetsBug = false
+		b.list(t)
+		if got := b.shown(t, 0); got != "nothing yet" {
+			t.Errorf("the host shows %q", got)
+		}
+	})
+}
+
 func panicIf(is bool) {
 	if is {
 		panic("index out of range")

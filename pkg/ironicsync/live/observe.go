@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/index"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 )
 
 // observer reads hosts and their nodes, and records what the nodes say.
@@ -70,7 +70,7 @@ func (o *observer) observeAndGet(ctx context.Context, namespace, name string, ca
 		if read.err != nil && !ironic.IsNotFound(read.err) {
 			return nil, nil, read.err
 		}
-		recorded, observation, err := o.observe(ctx, host, read.node, true)
+		recorded, observation, err := o.observe(ctx, host, read.node, always)
 		if err == nil {
 			o.keepRecent(recorded, observation.Node, began)
 		}
@@ -130,20 +130,17 @@ func (o *observer) readHost(ctx context.Context, namespace, name string, cached 
 	return host, read, err
 }
 
+func always() bool { return true }
+
 // observe records the observation of a host's node, and returns the host as it is recorded
 // then. The host must have been read before the node. The node is nil if Ironic has none;
-// observe redacts passwords in it. With readInventory, the inventory of a finished inspection
-// is read if it has not been yet.
+// observe redacts passwords in it. If the inventory of a finished inspection has not been read
+// yet, it is, unless mayReadInventory says that it is for later.
 //
 // A panic is an error of this host: what Ironic and a BMC say of one machine does not end the server, whose other replicas would read
 // it, too.
-func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (recorded *metal3.BareMetalHost, seen lifecycle.Observation, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			recorded, err = host, fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)
-			klog.FromContext(ctx).Error(err, "Panic", "host", klog.KObj(host), "stack", string(debug.Stack()))
-		}
-	}()
+func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, mayReadInventory func() bool) (recorded *metal3.BareMetalHost, seen lifecycle.Observation, err error) {
+	defer panics.Catch(ctx, func(bug error) { recorded, err = host, bug }, "host", klog.KObj(host))
 	seen = o.observationOf(host, node)
 	if seen.IsConcealed(host) {
 		recorded, err := o.record(ctx, host, seen)
@@ -153,7 +150,7 @@ func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node
 		if err := o.RedactPassword(ctx, host, node); err != nil {
 			withhold(host, node, err)
 		}
-		if readInventory && o.isInventoryDue(host, seen) {
+		if o.isInventoryDue(host, seen) && mayReadInventory() {
 			// A slow or large inventory must not use up the time for the other hosts.
 			inventoryCtx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 			seen.Inspected = o.readInventory(o.Guard(inventoryCtx, host), host, node)
@@ -242,18 +239,15 @@ func (o *observer) observeMany(ctx context.Context, hosts []dueHost, began time.
 	}
 	var mu sync.Mutex
 	inventories := 0
-	mayReadInventory := func(d dueHost) bool {
+	mayReadInventory := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if d.node == nil || inventories >= inventoriesPerBulk || !o.isInventoryDue(d.host, o.observationOf(d.host, d.node)) {
-			return false
-		}
 		inventories++
-		return true
+		return inventories <= inventoriesPerBulk
 	}
 	workqueue.ParallelizeUntil(ctx, recorders, len(hosts), func(n int) {
 		d := hosts[n]
-		recorded, node, again, err := o.observeDue(ctx, d, mayReadInventory(d), began)
+		recorded, node, again, err := o.observeDue(ctx, d, mayReadInventory, began)
 		switch {
 		case apierrors.IsNotFound(err): // the host was deleted meanwhile
 		case err != nil:
@@ -279,7 +273,7 @@ func (o *observer) observeMany(ctx context.Context, hosts []dueHost, began time.
 // that it shows. If again is set, the node was read again and may be newer than that of the index: what was
 // read between two reads of the feed, such as a lock, must not pass for what the feed has shown, because it would stay
 // recorded.
-func (o *observer) observeDue(ctx context.Context, d dueHost, readInventory bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
+func (o *observer) observeDue(ctx context.Context, d dueHost, mayReadInventory func() bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
 	if d.readNode {
 		recorded, shown, err = o.observeAndGet(ctx, d.host.Namespace, d.host.Name, nil)
 		return recorded, shown, true, err
@@ -291,7 +285,7 @@ func (o *observer) observeDue(ctx context.Context, d dueHost, readInventory bool
 		copied := *node
 		node = &copied
 	}
-	recorded, seen, err := o.observe(ctx, d.host, node, readInventory)
+	recorded, seen, err := o.observe(ctx, d.host, node, mayReadInventory)
 	if err == nil && !d.earlier {
 		o.keepRecent(recorded, seen.Node, began)
 	}
@@ -371,8 +365,9 @@ func (o *observer) readInventory(ctx context.Context, host *metal3.BareMetalHost
 }
 
 // isAsRecorded reports whether an observation of the node would leave the host's status as it
-// is recorded.
-func (o *observer) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
+// is recorded. If that cannot be told for a panic, the observation is made, and has it as its error.
+func (o *observer) isAsRecorded(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, now time.Time) (is bool) {
+	defer panics.Catch(ctx, nil, "host", klog.KObj(host))
 	seen := o.observationOf(host, node)
 	if seen.Node == nil || seen.NeedsInventory(host) {
 		return false

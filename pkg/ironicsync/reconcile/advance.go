@@ -5,10 +5,8 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +18,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 )
 
@@ -105,12 +104,7 @@ func (c *driver) forgetGone(key types.NamespacedName) {
 // advanceOrPanic is advance, whose panic is an error of this host. If it ended the process, no replica could lead for longer
 // than it takes to come to the host, and all others would be left alone because of one.
 func (c *driver) advanceOrPanic(ctx context.Context, key types.NamespacedName, stepAside func()) (after time.Duration, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = &stepError{err: fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)}
-			klog.FromContext(ctx).Error(err, "Panic", "stack", string(debug.Stack()))
-		}
-	}()
+	defer panics.Catch(ctx, func(bug error) { err = &stepError{err: bug} })
 	return c.advance(ctx, key, stepAside)
 }
 

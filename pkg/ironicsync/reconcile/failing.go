@@ -15,6 +15,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 )
 
 const (
@@ -53,6 +54,7 @@ func (c *driver) hasFailed(key types.NamespacedName, step lifecycle.Step) (faile
 // began that has failed now. The same words are not recorded twice, because each record
 // requeues the host at once.
 func (c *driver) reportPersistentFailure(ctx context.Context, key types.NamespacedName, began time.Time, err error) {
+	defer panics.Catch(ctx, nil) // which may be what the steps fail for
 	var failed *stepError
 	if !errors.As(err, &failed) {
 		return

@@ -248,6 +248,8 @@ type memoryEvents struct {
 	// messages are those of the events of hosts.
 	messages []string
 	others   []string
+	// before, if set, is called with the host of each event.
+	before func(*metal3.BareMetalHost)
 }
 
 // told returns the reasons of the events so far.
@@ -263,8 +265,11 @@ func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event eve
 	m.others = append(m.others, fmt.Sprintf("%s %s: %s", regarding.Kind, event.Reason, event.Message))
 }
 
-func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {
+func (m *memoryEvents) Record(host *metal3.BareMetalHost, event events.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.before != nil {
+		m.before(host)
+	}
 	m.reasons, m.messages = append(m.reasons, event.Reason), append(m.messages, event.Message)
 }

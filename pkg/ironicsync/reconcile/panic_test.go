@@ -50,3 +50,30 @@ func TestBugOfOneHost(t *testing.T) {
 		w.after(10*time.Minute, "available", is(0))
 	})
 }
+
+// TestBugOfAnEvent: what cannot be said of a host that has changed ends nothing, and the host is planned all the same.
+func TestBugOfAnEvent(t *testing.T) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		met := 0
+		w.events.mu.Lock()
+		w.events.before = func(host *metal3.BareMetalHost) {
+			if host.Name == enginetest.HostName(0) {
+				met++
+				panic("a bug")
+			}
+		}
+		w.events.mu.Unlock()
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.hosts.Add(enrolled(1))
+		for i := range 2 {
+			w.after(time.Minute, "available", func() bool {
+				return w.hosts.Host(t, enginetest.HostName(i)).Status.Provisioning.State == metal3.StateAvailable
+			})
+		}
+		w.stop()
+		if met == 0 {
+			t.Error("no event was to be recorded, so the test tells nothing")
+		}
+	})
+}

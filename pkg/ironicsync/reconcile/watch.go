@@ -3,18 +3,32 @@
 package reconcile
 
 import (
+	"cmp"
+	"context"
+
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/panics"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
 )
 
 // hostChanged reports a change in events and metrics, and has the drivers plan the hosts whose next step depends on it.
 func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
 	c.deps.Operator.HostChanged(before, host)
+	c.report(before, host)
+	for _, d := range c.running() {
+		d.watcher.hostChanged(before, host)
+	}
+}
+
+// report reports a change in events and metrics. If it panics, the host is planned all the same.
+func (c *Reconciler) report(before, host *metal3.BareMetalHost) {
+	defer panics.Catch(context.Background(), nil, "host", klog.KObj(cmp.Or(host, before)))
 	if before != nil && host != nil {
 		for _, event := range events.Changes(before, host) {
 			c.deps.Events.Record(host, event)
@@ -23,9 +37,6 @@ func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
 			}
 		}
 		measure(before, host, c.clock.Now())
-	}
-	for _, d := range c.running() {
-		d.watcher.hostChanged(before, host)
 	}
 }
 
@@ -53,8 +64,10 @@ type watcher struct {
 	gates  *gates
 }
 
-// hostChanged requeues a host that has changed, and those that wait for it.
+// hostChanged requeues a host that has changed, and those that wait for it. If it panics, the host itself is planned all the same.
 func (w *watcher) hostChanged(before, host *metal3.BareMetalHost) {
+	known := cmp.Or(host, before)
+	defer panics.Catch(context.Background(), func(error) { w.requeue([]*metal3.BareMetalHost{known}) }, "host", klog.KObj(known))
 	switch {
 	case host == nil:
 		w.requeue(w.claims.SharingBMC(before))
