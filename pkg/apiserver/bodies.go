@@ -24,6 +24,11 @@ const (
 	maxCopied = 64 << 10
 	// maxDecoded is how many bytes of bodies are handled at a time.
 	maxDecoded = 4 * maxBody
+	// leastPart is how many bytes a namespace may have handled even if others have all of that: as much as three small requests count,
+	// so that a machine can be switched off while two namespaces send all they may.
+	leastPart = maxDecoded / 64
+	// maxReserved is how many bytes are handled for that reason beyond maxDecoded, in however many namespaces.
+	maxReserved = maxDecoded / 2
 	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes.
 	leastBody = 32 << 10
 	// yamlFactor is how much more YAML takes, of which a tree is made first.
@@ -38,7 +43,7 @@ type bodies struct {
 }
 
 // limitBodies answers writes 429 while too many bytes are being handled. A namespace may have as much as it leaves free, so that one has
-// half of it at most. Clients of Kubernetes wait and try again by themselves.
+// half of it at most, or leastPart. Clients of Kubernetes wait and try again by themselves.
 func limitBodies(api http.Handler) http.Handler {
 	b := &bodies{namespaces: map[string]int64{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +85,8 @@ func bytesOf(r *http.Request) int64 {
 func (b *bodies) take(namespace string, bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.namespaces[namespace]+bytes > maxDecoded-b.total {
+	left := maxDecoded - b.total // less than nothing if others have what is reserved
+	if b.namespaces[namespace]+bytes > max(left, min(leastPart, left+maxReserved)) {
 		return false
 	}
 	b.total += bytes

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -73,6 +74,20 @@ func TestLimitBodies(t *testing.T) {
 		}
 		if small != maxDecoded/2/leastBody {
 			t.Errorf("%d small requests of a namespace are served at a time", small)
+		}
+		finish()
+		if !send("PATCH", "a", yaml, 100, false) || !send("PATCH", "b", yaml, 100, false) || send("PATCH", "b", json, 100, true) {
+			t.Error("two namespaces do not have all there is")
+		}
+		if send("PATCH", "c", json, leastPart+1, true) || !send("POST", "c", json, 100, true) || !send("PATCH", "c", json, leastPart-leastBody, true) || send("DELETE", "c", "", 0, true) {
+			t.Errorf("another namespace than those that have all there is has not %d bytes", leastPart)
+		}
+		others := 0
+		for others < 10000 && send("DELETE", fmt.Sprint(others), "", 0, true) {
+			others++
+		}
+		if others != (maxReserved-leastPart)/leastBody {
+			t.Errorf("small requests of %d other namespaces are served at a time", others)
 		}
 		finish()
 		if !send("PATCH", "a", yaml, maxBody, true) {
