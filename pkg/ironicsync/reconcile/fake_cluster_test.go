@@ -132,8 +132,13 @@ func (m *memoryObjects[T]) Create(_ context.Context, obj T) (T, error) {
 	return m.put(obj, watch.Added), nil
 }
 
+// Update completes a deletion if it removes the last finalizer.
 func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) {
-	return m.UpdateStatus(ctx, obj)
+	updated, err := m.UpdateStatus(ctx, obj)
+	if err == nil && !updated.GetDeletionTimestamp().IsZero() && len(updated.GetFinalizers()) == 0 {
+		m.delete(obj.GetNamespace(), obj.GetName())
+	}
+	return updated, err
 }
 
 func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {

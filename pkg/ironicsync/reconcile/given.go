@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
@@ -23,12 +24,17 @@ import (
 type HardwareStore interface {
 	executor.HardwareStore
 	kinds.Objects
+	kinds.Updater[*metal3.HardwareData]
 }
 
-// givenHardware tells for which hosts a HardwareData gives the hardware, and has the host of each that changes planned again.
+// givenHardware tells for which hosts a HardwareData gives the hardware, and has the host of each that changes planned
+// again. It lets those go that have no host: see left_hardware.go.
 type givenHardware struct {
 	store    HardwareStore
+	hosts    kinds.Getter[*metal3.BareMetalHost]
 	informer cache.SharedIndexInformer
+	// left are those to look at because they, or their hosts, are being deleted.
+	left workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 
 // hardwareDigest tells hardware details apart. The zero one is that of none.
@@ -40,20 +46,24 @@ type digestedHardware struct {
 	digest hardwareDigest
 }
 
-func newGivenHardware(store HardwareStore, requeue func(types.NamespacedName)) *givenHardware {
+func newGivenHardware(store HardwareStore, hosts kinds.Getter[*metal3.BareMetalHost], requeue func(types.NamespacedName)) *givenHardware {
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: store.List, WatchFuncWithContext: store.Watch,
 	}, &metal3.HardwareData{}, 0, nil)
+	left := newLeftQueue()
 	changed := func(old, obj any) {
 		data, ok := obj.(*digestedHardware)
 		if before, had := old.(*digestedHardware); ok && !(had && before.isAs(data)) { // else it has other labels or so
 			requeue(kinds.KeyOf(data))
 		}
+		if ok && !data.DeletionTimestamp.IsZero() {
+			left.Add(kinds.KeyOf(data))
+		}
 	}
 	// Neither fails before the informer runs.
 	_ = informer.SetTransform(withDigestOnly)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { changed(nil, obj) }, UpdateFunc: changed})
-	return &givenHardware{store, informer}
+	return &givenHardware{store, hosts, informer, left}
 }
 
 // withDigestOnly drops the hardware details themselves.
@@ -108,7 +118,13 @@ func (g *givenHardware) isFor(ctx context.Context, host *metal3.BareMetalHost) (
 	if details != nil && !host.InspectionDisabled() {
 		return false, nil
 	}
-	known, _, _ := g.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
-	data, exists := known.(*digestedHardware)
+	data, exists := g.known(keyOf(host))
 	return exists && data.digest != hardwareDigest{} && data.digest != digestOf(details) && lifecycle.IsHardwareFor(host, data), nil
+}
+
+// known returns a HardwareData as the informer has it.
+func (g *givenHardware) known(key types.NamespacedName) (data *digestedHardware, exists bool) {
+	found, _, _ := g.informer.GetStore().GetByKey(key.String()) // the error is never set
+	data, exists = found.(*digestedHardware)
+	return data, exists
 }

@@ -118,7 +118,7 @@ func New(deps Deps, settings Settings) *Reconciler {
 		deps: deps, settings: settings, clock: deps.Clock,
 		index:    newIndex(deps.Hosts, settings),
 		firmware: firmware.NewWatch(deps.Firmware, deps.Events, deps.Planner.add),
-		hardware: newGivenHardware(deps.Hardware, deps.Planner.add),
+		hardware: newGivenHardware(deps.Hardware, deps.Hosts, deps.Planner.add),
 		recorder: recorder.New(deps.Hosts, deps.Clock),
 		drivers:  map[string]*driver{},
 	}
@@ -159,7 +159,7 @@ func (c *Reconciler) Run(ctx context.Context) error {
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, run := range []func(context.Context){c.index.Run, c.deps.Secrets.Run, c.firmware.Run, c.hardware.informer.RunWithContext} {
+	for _, run := range []func(context.Context){c.index.Run, c.deps.Secrets.Run, c.firmware.Run, c.hardware.run} {
 		running.Go(func() { run(ctx) })
 	}
 	if err := c.waitForSync(ctx); err != nil {

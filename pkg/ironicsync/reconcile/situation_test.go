@@ -67,7 +67,8 @@ func TestGivesHardware(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			given := newGivenHardware(oneHardwareData{data: test.data}, func(types.NamespacedName) {})
+			given := newGivenHardware(oneHardwareData{data: test.data}, nil, func(types.NamespacedName) {})
+			defer given.left.ShutDown()
 			if test.data != nil && !test.isLate {
 				light, err := withDigestOnly(test.data)
 				if err == nil {

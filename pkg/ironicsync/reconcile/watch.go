@@ -21,6 +21,9 @@ import (
 func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
 	c.deps.Operator.HostChanged(before, host)
 	c.report(before, host)
+	if host == nil {
+		c.hardware.left.Add(keyOf(before)) // which may have been deleted before its host
+	}
 	for _, d := range c.running() {
 		d.watcher.hostChanged(before, host)
 	}
