@@ -30,5 +30,6 @@
 //     if the observation failed as a whole, or took too long, it is a *StaleError. The reader is shown
 //     what was recorded before, with a warning.
 //
-// For a read of a single host, the node is read by itself, so step 2 has no exceptions.
+// For a read of a single host, the node is read by itself, so step 2 has no exceptions. If a sweep serves it together
+// with others, step 2 has none either, and for step 3 the host is read from etcd first: learnOnes (hosts.go).
 package live

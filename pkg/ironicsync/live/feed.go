@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -117,10 +118,10 @@ func changedAt(node *ironic.Node, changes *ironic.Changes, answered time.Time) t
 	return answered.Add(-max(changes.AnsweredAt.Sub(*node.UpdatedAt), 0))
 }
 
-// sweep reads all nodes and records what they say about each host.
-func (b *bulk) sweep() error {
+// sweep reads all nodes and records what they say about each host. Readers wait for ones.
+func (b *bulk) sweep(ones ...types.NamespacedName) error {
 	began := b.clock.Now()
-	err := b.sweepSince(began)
+	err := b.sweepSince(began, ones)
 	took := b.clock.Since(began)
 	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
 		took = math.MaxInt64
@@ -129,11 +130,14 @@ func (b *bulk) sweep() error {
 	return err
 }
 
-func (b *bulk) sweepSince(began time.Time) error {
+func (b *bulk) sweepSince(began time.Time, ones []types.NamespacedName) error {
 	ctx, cancel := context.WithTimeout(b.ctx, sweepTimeout)
 	defer cancel()
 	// The hosts are read before Ironic is asked, as in ObserveHost.
 	if err := b.learnHosts(ctx); err != nil {
+		return err
+	}
+	if err := b.learnOnes(ctx, ones); err != nil {
 		return err
 	}
 	if b.index.CountHosts() == 0 {

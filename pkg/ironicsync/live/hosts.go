@@ -3,14 +3,17 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -138,6 +141,26 @@ func (b *bulk) learnHosts(ctx context.Context) error {
 	b.index.ReplaceHosts(b.own(PointersOf(list)), list.ResourceVersion)
 	b.told.Store(b.changes != nil) // of what has changed since the list
 	return nil
+}
+
+// learnOnes makes sure that the index knows the hosts that readers wait for one by one, as they are in etcd: what tells
+// of changes may be behind. Who waits for all hosts has read them; see RefreshAll.
+func (b *bulk) learnOnes(ctx context.Context, ones []types.NamespacedName) error {
+	if b.changes == nil {
+		return nil // all were just listed
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	failed := make([]error, len(ones))
+	workqueue.ParallelizeUntil(ctx, recorders, len(ones), func(i int) {
+		host, err := b.hosts.Get(ctx, ones[i].Namespace, ones[i].Name)
+		if err != nil {
+			failed[i] = IgnoreNotFound(err)
+			return
+		}
+		b.index.KnowHosts(b.own([]*metal3.BareMetalHost{host})...)
+	})
+	return cmp.Or(append(failed, ctx.Err())...)
 }
 
 // someHosts is how many hosts are looked at for one that may get its node in this Ironic.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,17 +70,7 @@ func TestToldOfHosts(t *testing.T) {
 // TestReaderKnowsMore: a reader is shown what is in Ironic also if the watch does not tell yet that another client has written the host.
 func TestReaderKnowsMore(t *testing.T) {
 	inToldBubble(t, 2, func(t *testing.T, b *bench, changes *live.HostChanges) {
-		list, err := b.hosts.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var objects []any
-		for _, host := range live.PointersOf(list) {
-			objects = append(objects, host)
-		}
-		if err := changes.Replace(objects, list.ResourceVersion); err != nil { // and nothing more
-			t.Fatal(err)
-		}
+		tellOnce(t, b, changes)
 		b.nodes.Say(enginetest.NodeID(0), "of now")
 		b.list(t)
 		overwrite(t, b, 0)
@@ -91,6 +83,108 @@ func TestReaderKnowsMore(t *testing.T) {
 		}
 		if got := b.shown(t, 0); got != "of now" {
 			t.Errorf("the host shows %q", got)
+		}
+	})
+}
+
+// tellOnce tells of all hosts that there are, and of nothing that becomes of them.
+func tellOnce(t *testing.T, b *bench, changes *live.HostChanges) {
+	t.Helper()
+	list, err := b.hosts.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []any
+	for _, host := range live.PointersOf(list) {
+		objects = append(objects, host)
+	}
+	if err := changes.Replace(objects, list.ResourceVersion); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManyReadersKnowMore: so many readers of single hosts that a sweep serves them are shown what is in Ironic, too, if
+// the watch does not tell yet that hosts were created, or written by another client.
+func TestManyReadersKnowMore(t *testing.T) {
+	const known, hosts = 10, 20
+	inToldBubble(t, known, func(t *testing.T, b *bench, changes *live.HostChanges) {
+		tellOnce(t, b, changes)
+		for i := range known {
+			b.nodes.Say(enginetest.NodeID(i), "of now")
+		}
+		b.list(t)
+		listed := b.hosts.Lists()
+		for i := range hosts {
+			if i < known {
+				overwrite(t, b, i)
+				continue
+			}
+			b.hosts.Add(registeredHost(i))
+			b.nodes.Say(enginetest.NodeID(i), "of now")
+		}
+		b.nodes.Single = func() time.Duration { return 5 * time.Millisecond }
+		gets, lists := b.nodes.Asked()
+		var readers sync.WaitGroup
+		for i := range hosts {
+			readers.Go(func() {
+				if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i)); err != nil {
+					t.Error(err)
+				}
+				if got := b.shown(t, i); got != "of now" {
+					t.Errorf("host %d shows %q", i, got)
+				}
+			})
+		}
+		readers.Wait()
+		getsThen, listsThen := b.nodes.Asked()
+		if listsThen == lists || getsThen-gets > hosts/2 {
+			t.Errorf("%d readers cost %d requests for one node, %d for all", hosts, getsThen-gets, listsThen-lists)
+		}
+		if more := b.hosts.Lists() - listed; more != 0 {
+			t.Errorf("the hosts were listed %d times", more)
+		}
+	})
+}
+
+// unreadHosts cannot be read one by one while etcd does not answer.
+type unreadHosts struct {
+	live.Hosts
+	err error
+}
+
+func (h *unreadHosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	time.Sleep(5 * time.Millisecond) // so that readers wait for others
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.Hosts.Get(ctx, namespace, name)
+}
+
+// TestManyReadersWithoutEtcd: what cannot be read from etcd is not said to be live, and a host that does not exist is no
+// error of the others.
+func TestManyReadersWithoutEtcd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes *live.HostChanges
+		var hosts *unreadHosts
+		b := newBench(t, 2, enginetest.ReaderWait, func(deps *live.Deps) {
+			hosts = &unreadHosts{Hosts: deps.Hosts}
+			changes = live.NewHostChanges(deps.Hosts)
+			deps.Hosts, deps.Changes = hosts, changes
+		})
+		defer b.Wait()
+		defer b.stop()
+		tellOnce(t, b, changes)
+		for _, hosts.err = range []error{nil, errors.New("etcd does not answer")} {
+			var readers sync.WaitGroup
+			for i := range 20 { // most of which do not exist
+				readers.Go(func() {
+					err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i))
+					if stale := new(live.StaleError); hosts.err == nil && err != nil || hosts.err != nil && !errors.As(err, &stale) {
+						t.Errorf("host %d: %v while etcd says %v", i, err, hosts.err)
+					}
+				})
+			}
+			readers.Wait()
 		}
 	})
 }

@@ -73,7 +73,7 @@ const (
 	// a sweep on their behalf. They are gathered for twice the duration of that sweep if that
 	// is longer, so that such sweeps take at most a third of Ironic's time.
 	minGatherTime = 100 * time.Millisecond
-	// recorders bounds the concurrent writes to etcd of one observation of all hosts.
+	// recorders bounds the concurrent requests to etcd of one observation of all hosts.
 	recorders = 8
 	// inventoriesPerBulk bounds the inventories that one observation of all hosts reads. The
 	// controller reads the others.
@@ -257,10 +257,10 @@ func (r *Refresher) observeOne(ctx context.Context, key types.NamespacedName) (*
 
 // observeForReaders observes all hosts. An observation that also serves readers of single hosts is a
 // sweep: they have to see at once if a node was deleted, which the feed does not show.
-func (r *Refresher) observeForReaders(_ context.Context, forOnes bool) error {
+func (r *Refresher) observeForReaders(_ context.Context, ones []types.NamespacedName) error {
 	observe := r.observeAll
-	if forOnes {
-		observe = r.sweep
+	if len(ones) > 0 {
+		observe = func() error { return r.sweep(ones...) }
 	}
 	if err := observe(); err != nil {
 		return err

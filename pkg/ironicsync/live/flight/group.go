@@ -4,6 +4,7 @@ package flight
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,9 +17,9 @@ type Config[K comparable, V any] struct {
 	Clock clock.WithDelayedExecution
 	// ObserveOne observes one key. Its result is shared by all readers of the flight.
 	ObserveOne func(ctx context.Context, key K) (V, error)
-	// ObserveAll observes all keys. forOnes is set if the observation also serves readers of single
-	// keys, whose result is the zero V then.
-	ObserveAll func(ctx context.Context, forOnes bool) error
+	// ObserveAll observes all keys. If the observation also serves readers of single keys, whose result
+	// is the zero V then, ones has these.
+	ObserveAll func(ctx context.Context, ones []K) error
 	// ErrorFor returns what the error of an observation of all keys means for a reader of one key.
 	ErrorFor func(key K, err error) error
 	// AllIsCheaper reports whether an observation of all keys is cheaper than one of each of so many
@@ -184,7 +185,7 @@ func (g *Group[K, V]) startAll(forOnes bool) {
 		overdue := g.config.Clock.AfterFunc(g.config.Patience, func() { g.letNextBegin(f) })
 		defer overdue.Stop()
 		began := g.config.Clock.Now()
-		err := g.config.ObserveAll(g.ctx, forOnes)
+		err := g.config.ObserveAll(g.ctx, slices.Collect(maps.Keys(joined)))
 		var none V
 		f.land(none, err)
 		for key, one := range joined {

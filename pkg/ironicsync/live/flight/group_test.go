@@ -93,7 +93,7 @@ func (s *source) observeOne(ctx context.Context, key int) (int, error) {
 	return states[key], err
 }
 
-func (s *source) observeAll(ctx context.Context, _ bool) error {
+func (s *source) observeAll(ctx context.Context, _ []int) error {
 	states, err := s.observe(ctx, s.all, &s.alls, &s.askedAlls, &s.mostAlls)
 	if err == nil {
 		s.change(func() {
