@@ -6,8 +6,9 @@
 #
 # The default base image is empty. If your images must be based on one that is scanned and
 # kept up to date, set BASE_IMAGE, for example to a distroless "static" image.
-# Its go command downloads the release of Go that compiles the server, and verifies it with the checksum database. So a
-# vulnerability of the standard library changes GO_TOOLCHAIN alone, and the digest need not be the newest image's.
+#
+# The go command of GO_IMAGE downloads the release of Go that compiles the server, and verifies it with the checksum
+# database. So a vulnerability of the standard library changes GO_TOOLCHAIN alone.
 ARG GO_IMAGE=golang:1.26.9@sha256:f1f0bcc2c524a3ced375fcb4d1ecb7aa371aa7070e112599aaca45cc02d0101b
 ARG BASE_IMAGE=scratch
 

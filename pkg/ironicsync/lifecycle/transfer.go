@@ -64,7 +64,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	case record.Transfer != nil:
 		return fmt.Errorf("it is being moved to %s already: call that off first, with a transfer to %s", ironic.DescribeInstance(record.Transfer.To), ironic.DescribeInstance(record.Ironic))
 	case !isTransferable(host, node):
-		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned, or whose BMC was never reached, can be moved: wait until it is", cmp.Or(string(host.Status.Provisioning.State), "new"))
+		return fmt.Errorf("it is %s: it can be moved when it is available, provisioned or externally provisioned, or when its Ironic does not reach its BMC", cmp.Or(string(host.Status.Provisioning.State), "new"))
 	case record.Hold != nil:
 		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
 	case contradiction != nil:

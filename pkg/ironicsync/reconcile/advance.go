@@ -176,9 +176,6 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 			noRoom = true
 			continue // with what needs no room
 		}
-		if noRoom && step.Do == lifecycle.Wait {
-			return step.After, nil // it is still delayed
-		}
 		if after, may, err := c.mayTake(ctx, key, host, situation, step); !may {
 			return after, err
 		}

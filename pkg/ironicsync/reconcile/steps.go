@@ -62,7 +62,9 @@ func (c *driver) mayTake(ctx context.Context, key types.NamespacedName, host *me
 	switch {
 	case step.Do == lifecycle.Wait:
 		c.gates.mayWork(host, step)
-		err := c.undelay(ctx, host)
+		if !situation.NoRoom { // else it is still delayed
+			err = c.undelay(ctx, host)
+		}
 		c.firmware.Refresh(ctx, host)
 		if err == nil && step.Message != "" {
 			err = &stepError{step, &waitError{step.Message}}
