@@ -152,7 +152,7 @@ func New(deps Deps) *Executor {
 	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
 	power := &power{deps.Ironic, deps.Recorder, asker, drive}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
-	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images}
+	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images, asker}
 	nodes := &nodes{deps.Ironic, deps.Observer, deps.Recorder}
 	transfers := &transfers{settler, nodes, deps.Ironic, deps.Destinations}
 	releases := &releases{deps.Hosts, deps.Secrets, deps.Hardware}

@@ -19,6 +19,7 @@ type services struct {
 	drive  virtualDrive
 	policy func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
 	images destination.Policy
+	asker  *asker
 }
 
 // service records that the service of the step is requested, and then requests it from Ironic. After a
@@ -109,27 +110,31 @@ func (s *services) start(ctx context.Context, task Task) error {
 // leave requests the end of a service. The node is taken out of the maintenance of a failed
 // service first, in which Ironic accepts nothing of it.
 func (s *services) leave(ctx context.Context, task Task) (Outcome, error) {
-	err := s.end(ctx, task)
+	err := s.end(ctx, &task)
+	outcome := Outcome{NotCarriedOut: task.notCarriedOut, Host: task.Host}
 	if _, refused := refusal(err, conflictTries); refused {
-		return s.settle(ctx, task, err)
+		settled, err := s.settle(ctx, task, err)
+		outcome.Refused = settled.Refused
+		return outcome, err
 	}
 	if err != nil {
-		return Outcome{}, err
+		return outcome, err
 	}
 	open := task.Host.Status.Record.Servicing
 	isOpen := func(h *metal3.BareMetalHost) bool { return lifecycle.IsSameService(h, open) }
 	if _, err := s.recorder.RecordWhileTrue(ctx, task.Host, isOpen, lifecycle.LeaveServiceBegun); err != nil {
-		return Outcome{}, err
+		return outcome, err
 	}
-	return Outcome{}, s.observe(ctx, task.Host)
+	return outcome, s.observe(ctx, task.Host)
 }
 
 // harmlessStep does nothing to a machine that is on. Ironic executes it itself; at the end of the
 // service, it starts what the machine runs.
 var harmlessStep = ironic.StepRequest{Interface: "power", Step: "power_on"}
 
-func (s *services) end(ctx context.Context, task Task) error {
-	if err := s.recorder.Confirm(ctx, task.Host); err != nil {
+func (s *services) end(ctx context.Context, task *Task) error {
+	if err := s.asker.ask(ctx, task); err != nil {
+		task.notCarriedOut = task.AskedInVain // what is recorded is still about the former request
 		return err
 	}
 	if task.Node.Maintenance {
@@ -142,6 +147,7 @@ func (s *services) end(ctx context.Context, task Task) error {
 		options.ServiceSteps = []ironic.StepRequest{harmlessStep}
 	}
 	err := s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, task.Step.Target, options)
+	task.notCarriedOut = lifecycle.MustAsk(task.Step) && ironic.IsNotCarriedOut(err)
 	if ironic.IsWrongState(err) {
 		return nil // somebody was quicker, and the next observation says what to do
 	}

@@ -42,7 +42,7 @@ func targetOf(step Step) (ironic.ProvisionTarget, bool) {
 		return ironic.TargetDeleted, true
 	case step.Do == Prepare && step.Clean != nil:
 		return ironic.TargetClean, true
-	case step.Do == Service && step.Clean != nil:
+	case step.Do == Service && step.Clean != nil, step.Do == LeaveService && step.Target == ironic.TargetService:
 		return ironic.TargetService, true
 	}
 	return "", false
@@ -113,6 +113,9 @@ func observeAsked(status *metal3.BareMetalHostStatus) {
 		return
 	}
 	carriedOut := string(node.ProvisionState) != asked.ProvisionState || hasStateChanged(asked.StateChangedAt, node)
+	if asked.Target == string(ironic.TargetDeleted) {
+		carriedOut = carriedOut && !goesOn(node.ProvisionState)
+	}
 	if asked.Target == string(ironic.TargetActive) {
 		carriedOut = carriedOut && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState)) // else it was made manageable
 		if carriedOut && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
@@ -122,6 +125,16 @@ func observeAsked(status *metal3.BareMetalHostStatus) {
 	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 {
 		status.Record.Asked = nil
 	}
+}
+
+// goesOn reports whether a node in this state shows nothing of a request to undeploy it: a deployment or a service that is not ended goes
+// from one of these states to the other.
+func goesOn(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Deleting, ironic.Error:
+		return false
+	}
+	return isDeployed(state) || isDeploymentBegun(state)
 }
 
 // mayStillCome reports whether Ironic may still carry out one of the requests for the targets, and how long that is to be
@@ -146,11 +159,11 @@ func (s Situation) deploymentMayStillCome() (left time.Duration, may bool) {
 	return s.mayStillCome(ironic.TargetActive)
 }
 
-// forgetting returns a step, or the one that forgets a request before it: one that counts as lost or, when there is nothing else to do,
-// one of which this process knows that it does not come later. A step that is taken while Ironic is away does not wait for that, because
+// forgetting returns a step, or the one that forgets a request before it: one that counts as lost or, when there is nothing else to do
+// or the node goes, one of which this process knows that it does not come later. A step that is taken while Ironic is away does not wait for that, because
 // a request is only forgotten in view of the node.
 func forgetting(s Situation, step Step) Step {
-	record, idle := &s.Host.Status.Record, step.Do == Wait && step.After == 0
+	record, idle := &s.Host.Status.Record, step.Do == Wait && step.After == 0 || step.Do == DeleteNode
 	if step.Do == Hold || NeedsNoNode(step) {
 		return step
 	}

@@ -123,6 +123,41 @@ func TestAsked(t *testing.T) {
 	}
 }
 
+// TestAskedWhileItGoesOn: a deployment or a service that goes on is not its end, which may still come.
+func TestAskedWhileItGoesOn(t *testing.T) {
+	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
+	for _, test := range []struct {
+		asked, seen ironic.ProvisionState
+		still       bool
+	}{
+		{ironic.DeployWait, ironic.Deploying, true},
+		{ironic.DeployWait, ironic.Active, true},
+		{ironic.DeployWait, ironic.DeployFail, true},
+		{ironic.DeployFail, ironic.Deploying, true},
+		{ironic.ServiceWait, ironic.Active, true},
+		{ironic.ServiceWait, ironic.ServiceFail, true},
+		{ironic.Rescue, ironic.Active, true},
+		{ironic.DeployWait, ironic.Deleting, false},
+		{ironic.DeployWait, ironic.Error, false},
+		{ironic.DeployWait, ironic.Cleaning, false},
+		{ironic.ServiceFail, ironic.Available, false},
+		{ironic.Error, ironic.Deleting, false},
+		{ironic.Error, ironic.Error, false},
+	} {
+		host, node := provisionedBy()
+		host.Spec.Image = nil
+		host, node = seenIn(host, node, test.asked)
+		Enter(host, setState(metal3.StateDeprovisioning), now)
+		Ask(host, undeploy, false, askedPrecision, now)
+		again := node.ProvisionUpdatedAt.Add(time.Second)
+		node.ProvisionState, node.ProvisionUpdatedAt = test.seen, &again
+		status, _ := Observe(host, Observation{Node: node}, now)
+		if still := status.Record.Asked != nil; still != test.still {
+			t.Errorf("asked for in %s, then %s: it may still come: %t, want %t", test.asked, test.seen, still, test.still)
+		}
+	}
+}
+
 // TestDeploymentMayStillCome: nothing else is deployed, and no host is let go, while a request for a deployment may be carried out.
 func TestDeploymentMayStillCome(t *testing.T) {
 	another := wantsImage("http://images/b")

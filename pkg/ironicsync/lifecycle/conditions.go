@@ -352,7 +352,7 @@ func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, ask
 	switch {
 	case state == metal3.StateProvisioning && nodeState == ironic.Available && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
 		return "nothing is deployed"
-	case state == metal3.StateProvisioning && nodeState == ironic.Active && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
+	case state == metal3.StateProvisioning && (nodeState == ironic.Active || nodeState == ironic.DeployFail) && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
 		return "the image is not written again"
 	case state == metal3.StateAvailable && nodeState == ironic.Available && asked == ironic.TargetActive:
 		return "nothing else is deployed, nor is the host let go,"
@@ -360,6 +360,8 @@ func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, ask
 		return "no clean is asked for again"
 	case state.RunsSomething() && nodeState == ironic.Active && asked == ironic.TargetService:
 		return "the machine is not switched on, and no service is asked for again"
+	case state.RunsSomething() && nodeState == ironic.ServiceFail && asked == ironic.TargetService:
+		return "the failed service is not left by another one"
 	}
 	return ""
 }

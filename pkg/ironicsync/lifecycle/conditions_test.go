@@ -304,6 +304,8 @@ func TestConditionOfAwaitedRequests(t *testing.T) {
 	}{
 		"an undeployment, and a deployment waits": {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Available), "nothing is deployed"},
 		"a rebuild":                         {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.Active), "the image is not written again"},
+		"rebuilds, of which one has failed": {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.DeployFail), "the image is not written again"},
+		"a service that ends a failed one":  {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.ServiceFail), "the failed service is not left by another one"},
 		"a clean":                           {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Manageable), "no clean is asked for again"},
 		"a clean that has begun":            {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Cleaning), ""},
 		"a service":                         {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.Active), "the machine is not switched on"},

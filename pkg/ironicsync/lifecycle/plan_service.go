@@ -104,6 +104,8 @@ func nextOfFailedService(s Situation) Step {
 	step := Step{Do: LeaveService, Target: ironic.TargetService, Error: metal3.ServicingError}
 	if s.CanAbortService {
 		step.Target = ironic.TargetAbort
+	} else if left, may := s.mayStillCome(ironic.TargetService); may {
+		return Step{Do: Wait, After: left} // a second one would interrupt what the machine runs after the first
 	}
 	if open.Leaving {
 		return s.retry(step, true)

@@ -147,6 +147,8 @@ func TestServicing(t *testing.T) {
 		"failed, maintenance cleared":           {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported), node: nodeIn(ironic.ServiceFail), want: "LeaveService service"},
 		"failed, and leaving fails":             {options: and(provisionedHost, servicing(metal3.PreparationFailed, isLeaving), reported), node: nodeIn(ironic.ServiceFail, failed), change: hold, want: "Wait:7s"},
 		"failed, and leaving failed":            {options: and(provisionedHost, servicing(metal3.PreparationFailed, isLeaving), reported), node: nodeIn(ironic.ServiceFail, failed), want: "LeaveService service"},
+		"failed, and leaving was asked for":     {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported, asked(ironic.TargetService, ironic.ServiceFail)), node: nodeIn(ironic.ServiceFail, failed), want: "Wait:4m0s"},
+		"failed, and leaving was refused":       {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported, asked(ironic.TargetService, ironic.ServiceFail)), node: nodeIn(ironic.ServiceFail, failed), change: func(s *situation) { s.AskedInVain = true }, want: "LeaveService service"},
 		"failed, in somebody's maintenance":     {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported), node: nodeIn(ironic.ServiceFail, fault("")), want: "Wait"},
 		"failed, and to be off":                 {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported, offline), node: nodeIn(ironic.ServiceFail, failed), want: "soft-power-off"},
 		"failed, and fenced":                    {options: and(provisionedHost, servicing(metal3.PreparationFailed), reported, heldOff), node: nodeIn(ironic.ServiceFail, failed), want: "power-off"},

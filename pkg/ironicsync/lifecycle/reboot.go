@@ -9,8 +9,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// Rebooted records that Ironic has accepted target, a reboot of a machine that is never switched off, because of the reboot annotations in
-// asked. If it fails, observeReboot makes these due again.
+// Rebooted records that Ironic has accepted target, a reboot of a machine that is never switched off, or of the ramdisk of a rebuild, because
+// of the reboot annotations in asked. If it fails, observeReboot makes these due again.
 func Rebooted(host *metal3.BareMetalHost, target ironic.PowerTarget, asked map[string]string) {
 	record := &host.Status.Record
 	record.Reboot = &metal3.Reboot{NodeUUID: host.Status.Provisioning.ID, Target: string(target)}

@@ -149,10 +149,12 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 			return Step{Do: Wait, After: left} // a second one would write over what is written after the first
 		}
 		return s.retry(again, hasFailed(host))
-	case state == ironic.DeployWait && isForcedOnce(host) && node.TargetPowerState == "":
-		// Undeploying the node would have it cleaned. The ramdisk gets another chance instead.
-		return Step{Do: SwitchPower, Power: ironic.TargetReboot, Error: metal3.PowerManagementError, Retry: hasFailed(host)}
+	case state == ironic.DeployWait:
+		return nextOfSilentRamdisk(s)
 	case state == ironic.DeployFail, state == ironic.Error:
+		if left, may := s.mayStillCome(ironic.TargetRebuild, ironic.TargetDeleted); may {
+			return Step{Do: Wait, After: left} // as above: one that was sent twice has failed once
+		}
 		return s.retry(again, true)
 	case state.IsInTransit(), isDeployed(state): // another user of Ironic services or rescues the machine
 		return Step{Do: Wait}
@@ -162,10 +164,35 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 	return setState(metal3.StateProvisioned)
 }
 
+// nextOfSilentRamdisk reboots the ramdisk of a rebuild, once for each request: undeploying the node would have it cleaned, and so the
+// ramdisk gets another chance instead. It is never off, so that it was rebooted is recorded as for a machine that is never switched off.
+func nextOfSilentRamdisk(s Situation) Step {
+	host, record := s.Host, &s.Host.Status.Record
+	left, mayReboot := s.powerOffMayStillCome()
+	switch {
+	case hasGoneReboots(host):
+		return Step{Do: ForgetReboots}
+	case !isForcedOnce(host), s.node.TargetPowerState != "":
+		return Step{Do: Wait}
+	case mayReboot:
+		return Step{Do: Wait, After: left}
+	case isRebooted(host, metal3.RebootAnnotation) && (record.AskedPower != nil || record.Reboot != nil):
+		return Step{Do: Wait} // until it has ended
+	case isRebooted(host, metal3.RebootAnnotation):
+		return Step{Do: ClearRebootRequest}
+	}
+	reboot := Step{Do: SwitchPower, Power: ironic.TargetReboot, Error: metal3.PowerManagementError}
+	if ErrorType(&host.Status) != metal3.PowerManagementError {
+		return reboot
+	}
+	return s.retry(reboot, true)
+}
+
 func (s Situation) isSwitchedJustNow() bool { return s.changedWithin(rebuildPause) }
 
-// changedWithin reports whether the node came into its state within the last d, by Ironic's clock.
+// changedWithin reports whether the node came into its state within the last d, by Ironic's clock. The clock of the conductor that has
+// changed the state may be ahead of that of the API, or was: no more than d is waited for until they agree.
 func (s Situation) changedWithin(d time.Duration) bool {
 	changed := s.node.StateChangedAt
-	return changed != nil && !s.IronicNow.IsZero() && s.IronicNow.Sub(changed.Time) < d
+	return changed != nil && !s.IronicNow.IsZero() && s.IronicNow.Sub(changed.Time).Abs() < d
 }

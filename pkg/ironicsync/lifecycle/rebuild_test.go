@@ -17,7 +17,7 @@ import (
 func provisionedBy(options ...hostOption) (*metal3.BareMetalHost, *ironic.Node) {
 	h := newHost(wantsImage("http://a"))
 	for _, state := range []metal3.ProvisioningState{metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned} {
-		enter(h, nodeIn(ironic.Active), Step{Do: SetState, State: state}, now)
+		enter(h, nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = recordedInstance(h) }), Step{Do: SetState, State: state}, now)
 	}
 	for _, o := range options {
 		o(h)
@@ -99,6 +99,16 @@ func TestNextOfRebuild(t *testing.T) {
 	in := func(state ironic.ProvisionState) func(*ironic.Node) {
 		return func(n *ironic.Node) { n.ProvisionState = state; begun(n) }
 	}
+	const force = `{"mode":"hard","force":true}`
+	askedTwice := func(h *metal3.BareMetalHost) {
+		asked(ironic.TargetRebuild, ironic.Active)(h)
+		h.Status.Record.Asked.NodeUUID, h.Status.Record.Asked.Times = h.Status.Provisioning.ID, 2
+	}
+	rebooting := func(h *metal3.BareMetalHost) {
+		annotated(metal3.RebootAnnotation, force)(h)
+		Rebooted(h, ironic.TargetReboot, h.Annotations)
+	}
+	rebooted := func(h *metal3.BareMetalHost) { rebooting(h); h.Status.Record.Reboot = nil }
 	for name, test := range map[string]struct {
 		host hostOption
 		node func(*ironic.Node)
@@ -106,6 +116,7 @@ func TestNextOfRebuild(t *testing.T) {
 		gone bool
 	}{
 		"requested":                      {want: "Rebuild"},
+		"asked for, without an answer":   {host: askedTwice, want: "Wait:4m0s"},
 		"as recorded":                    {node: func(n *ironic.Node) { n.ProvisionUpdatedAt, n.AnsweredAt = nil, time.Time{} }, want: "Rebuild"},
 		"changed within the same second": {node: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(time.Second) }, want: "Wait:2s"},
 		"begun":                          {node: in(ironic.Deploying), want: "Wait"},
@@ -114,11 +125,24 @@ func TestNextOfRebuild(t *testing.T) {
 		"ended, the first change of all": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Deployment.Rebuild.StateChangedAt = nil
 		}, node: begun, want: "=provisioned"},
-		"failed": {node: in(ironic.DeployFail), want: "Rebuild"},
+		"failed":                          {node: in(ironic.DeployFail), want: "Rebuild"},
+		"failed, and was asked for twice": {host: askedTwice, node: in(ironic.DeployFail), want: "Wait:4m0s"},
+		"failed, and its node cannot be undeployed": {host: askedTwice, node: in(ironic.Error), want: "Wait:4m0s"},
+		"changed by a clock that is an hour ahead":  {node: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(-time.Hour) }, want: "Rebuild"},
+		"changed by a clock that is a second ahead": {node: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(-time.Second) }, want: "Wait:2s"},
 		"its ramdisk is silent": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: "silent"}
 		}, node: in(ironic.DeployWait), want: "Wait"},
-		"its ramdisk is rebooted":       {host: annotated(metal3.RebootAnnotation, `{"mode":"hard","force":true}`), node: in(ironic.DeployWait), want: "rebooting"},
+		"its ramdisk is rebooted":  {host: annotated(metal3.RebootAnnotation, force), node: in(ironic.DeployWait), want: "rebooting"},
+		"its ramdisk is rebooting": {host: rebooting, node: in(ironic.DeployWait), want: "Wait"},
+		"its ramdisk may be rebooting": {host: also(annotated(metal3.RebootAnnotation, force), askedPower(ironic.TargetReboot, 1), func(h *metal3.BareMetalHost) {
+			h.Status.Record.AskedPower.NodeUUID = h.Status.Provisioning.ID
+		}), node: in(ironic.DeployWait), want: "Wait:4m0s"},
+		"its ramdisk has been rebooted": {host: rebooted, node: in(ironic.DeployWait), want: "ClearRebootRequest"},
+		"its ramdisk has been rebooted, and the request is gone": {host: also(rebooted, func(h *metal3.BareMetalHost) {
+			delete(h.Annotations, metal3.RebootAnnotation)
+		}), node: in(ironic.DeployWait), want: "ForgetReboots"},
+		"its ramdisk is rebooted again": {host: also(rebooted, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: in(ironic.DeployWait), want: "ForgetReboots"},
 		"kept off":                      {host: annotated(fenceKey, ""), want: "soft-power-off"},
 		"kept off, and off":             {host: annotated(fenceKey, ""), node: off, want: "Wait"},
 		"kept off by force":             {host: annotated(fenceKey, `{"mode":"hard","force":true}`), want: "power-off"},
@@ -164,7 +188,7 @@ func TestNextOfRebuild(t *testing.T) {
 			if host.Status.Record.Deployment == nil || host.Status.Record.Deployment.Rebuild != nil {
 				t.Errorf("in the state %s, the deployment is %+v", step.State, host.Status.Record.Deployment)
 			}
-			if gone := host.Status.Record.Deployment.Gone != nil; gone != test.gone {
+			if gone := goneDeployment(&host.Status) != nil; gone != test.gone {
 				t.Errorf("in the state %s, the deployment is gone: %t, want %t", step.State, gone, test.gone)
 			}
 			if test.gone {
