@@ -198,18 +198,16 @@ func (d *deployments) provision(ctx context.Context, task *Task) error {
 // identify gives what Ironic is to adopt an instance_uuid, if it has none, so that it can be told from what somebody deploys later. It
 // is recorded before Ironic is told.
 func (d *deployments) identify(ctx context.Context, task *Task) error {
-	recorded := task.Host.Status.Record.Deployment
-	if recorded == nil || task.Node.InstanceUUID != "" {
-		return nil
-	}
-	if recorded.InstanceUUID == "" {
-		host, err := d.asker.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) { lifecycle.IdentifyDeployment(h, d.asker.clock.Now()) })
+	if !lifecycle.IsIdentified(task.Host, task.Node) {
+		host, err := d.asker.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) {
+			lifecycle.IdentifyDeployment(h, task.Node, d.asker.clock.Now())
+		})
 		if err != nil {
 			return err
 		}
 		task.Host, task.Fence = host, task.Fence.At(host.ResourceVersion)
 	}
-	if deploy.AsDeployed(task.Host) != nil {
+	if task.Node.InstanceUUID != "" || deploy.AsDeployed(task.Host) != nil {
 		return nil // it goes with the rest
 	}
 	_, err := d.ironic.UpdateNode(ctx, task.Fence, task.Node.UUID, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: lifecycle.InstanceUUID(task.Host)}})

@@ -28,37 +28,45 @@ func TestDeletionTellsIronicFirst(t *testing.T) {
 		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}
 	}}
 	lost := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment.MayAdopt = true }
+	nameless := []hostOption{prepared, withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) {
+		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}
+	}}
+	undeployed := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{} }
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
 		change  []func(*situation)
 		want    string
 	}{
-		"before undeploying":         {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged}, "Register"},
-		"before undeploying again":   {deprovisioning, nodeIn(ironic.Error), []func(*situation){secretMended}, "Register"},
-		"before cleaning again":      {deprovisioning, nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), []func(*situation){secretMended}, "Register"},
-		"before switching off":       {poweringOff, nodeIn(ironic.Available), []func(*situation){secretMended}, "Register"},
-		"for a ramdisk only":         {and(poweringOff, registeredAs(dueWhenIdle)), nodeIn(ironic.Available), nil, "power-off"},
-		"for a ramdisk to clean":     {and(deprovisioning, registeredAs(dueWhenIdle)), nodeIn(ironic.Manageable), nil, "Register"},
-		"off already":                {poweringOff, nodeIn(ironic.Available, off), []func(*situation){secretMended}, "=deleting"},
-		"perhaps on":                 {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "error" }), nil, "power-off"},
-		"perhaps on, as ever":        {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "" }), nil, "power-off"},
-		"not cleaned yet":            {deploying, nodeIn(ironic.Manageable), nil, "=powering-off-before-delete"},
-		"lost while it was deployed": {and(deploying, lost), nodeIn(ironic.Manageable), nil, "=deprovisioning"},
-		"nothing new":                {deprovisioning, nodeIn(ironic.Active), nil, "deleted"},
-		"Ironic would not take it":   {deprovisioning, nodeIn(ironic.DeployWait), []func(*situation){specChanged}, "deleted"},
-		"being cleaned":              {deprovisioning, nodeIn(ironic.Cleaning), []func(*situation){secretMended}, "Wait"},
-		"cleaned":                    {deprovisioning, nodeIn(ironic.Available), []func(*situation){secretMended}, "=powering-off-before-delete"},
-		"without Secret":             {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged, func(s *situation) { s.SecretVersion = "" }}, "deleted"},
-		"address not understood":     {and(deprovisioning, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }), nodeIn(ironic.Active), []func(*situation){specChanged}, "deleted"},
-		"refused just now":           {and(deprovisioning, refused), nodeIn(ironic.Active), []func(*situation){hold}, "deleted"},
-		"refused just now, still on": {and(poweringOff, refused), nodeIn(ironic.Available), []func(*situation){hold}, "power-off"},
-		"refused a while ago":        {and(deprovisioning, refused), nodeIn(ironic.Error), nil, "Register"},
-		"refused too often":          {and(deprovisioning, refused, withError(metal3.RegistrationError, "no", 3)), nodeIn(ironic.Active), nil, "=powering-off-before-delete"},
-		"given up, still on":         {and(poweringOff, withError(metal3.PowerManagementError, "no", 3)), nodeIn(ironic.Available), []func(*situation){secretMended}, "=deleting"},
-		"on its way out":             {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Available), []func(*situation){secretMended}, "DeleteNode"},
-		"externally provisioned, on": {and(poweringOff, externallyProvisioned), nodeIn(ironic.Active), []func(*situation){secretMended}, "Register"},
-		"never to be off":            {and(deprovisioning, neverOff), nodeIn(ironic.Active), nil, "deleted"},
+		"before undeploying":                    {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged}, "Register"},
+		"before undeploying again":              {deprovisioning, nodeIn(ironic.Error), []func(*situation){secretMended}, "Register"},
+		"before cleaning again":                 {deprovisioning, nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), []func(*situation){secretMended}, "Register"},
+		"before switching off":                  {poweringOff, nodeIn(ironic.Available), []func(*situation){secretMended}, "Register"},
+		"for a ramdisk only":                    {and(poweringOff, registeredAs(dueWhenIdle)), nodeIn(ironic.Available), nil, "power-off"},
+		"for a ramdisk to clean":                {and(deprovisioning, registeredAs(dueWhenIdle)), nodeIn(ironic.Manageable), nil, "Register"},
+		"off already":                           {poweringOff, nodeIn(ironic.Available, off), []func(*situation){secretMended}, "=deleting"},
+		"perhaps on":                            {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "error" }), nil, "power-off"},
+		"perhaps on, as ever":                   {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "" }), nil, "power-off"},
+		"not cleaned yet":                       {deploying, nodeIn(ironic.Manageable), nil, "=powering-off-before-delete"},
+		"lost while it was deployed":            {and(deploying, lost), nodeIn(ironic.Manageable), nil, "=deprovisioning"},
+		"nothing new":                           {deprovisioning, nodeIn(ironic.Active), nil, "deleted"},
+		"Ironic would not take it":              {deprovisioning, nodeIn(ironic.DeployWait), []func(*situation){specChanged}, "deleted"},
+		"being cleaned":                         {deprovisioning, nodeIn(ironic.Cleaning), []func(*situation){secretMended}, "Wait"},
+		"cleaned":                               {deprovisioning, nodeIn(ironic.Available), []func(*situation){secretMended}, "=powering-off-before-delete"},
+		"without Secret":                        {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged, func(s *situation) { s.SecretVersion = "" }}, "deleted"},
+		"address not understood":                {and(deprovisioning, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }), nodeIn(ironic.Active), []func(*situation){specChanged}, "deleted"},
+		"refused just now":                      {and(deprovisioning, refused), nodeIn(ironic.Active), []func(*situation){hold}, "deleted"},
+		"refused just now, still on":            {and(poweringOff, refused), nodeIn(ironic.Available), []func(*situation){hold}, "power-off"},
+		"refused a while ago":                   {and(deprovisioning, refused), nodeIn(ironic.Error), nil, "Register"},
+		"refused too often":                     {and(deprovisioning, refused, withError(metal3.RegistrationError, "no", 3)), nodeIn(ironic.Active), nil, "=powering-off-before-delete"},
+		"given up, still on":                    {and(poweringOff, withError(metal3.PowerManagementError, "no", 3)), nodeIn(ironic.Available), []func(*situation){secretMended}, "=deleting"},
+		"on its way out":                        {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Available), []func(*situation){secretMended}, "DeleteNode"},
+		"externally provisioned, on":            {and(poweringOff, externallyProvisioned), nodeIn(ironic.Active), []func(*situation){secretMended}, "Register"},
+		"what nobody has named":                 {and(nameless, deleted), nodeIn(ironic.Active), nil, "=deleting"},
+		"what nobody has named, lost":           {and(nameless, deleted), nodeIn(ironic.Manageable), nil, "=deleting"},
+		"what nobody has named, not adopted":    {and(nameless, deleted), nodeIn(ironic.AdoptFail), nil, "=deleting"},
+		"what nobody has named, and undeployed": {and(nameless, deleted, undeployed), nodeIn(ironic.Available), nil, "=powering-off-before-delete"},
+		"never to be off":                       {and(deprovisioning, neverOff), nodeIn(ironic.Active), nil, "deleted"},
 	} {
 		s := planned(newHost(tt.options...), tt.node)
 		for _, change := range tt.change {

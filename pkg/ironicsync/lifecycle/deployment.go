@@ -173,11 +173,26 @@ func AdoptedInstanceUUID(host *metal3.BareMetalHost) string {
 	return newInstanceUUID(host, host.Status.OperationHistory.Register.Start)
 }
 
-// IdentifyDeployment gives the deployment of a host an instance_uuid that has none, before Ironic adopts it.
-func IdentifyDeployment(host *metal3.BareMetalHost, now time.Time) {
-	if d := host.Status.Record.Deployment; d != nil && d.InstanceUUID == "" {
-		d.InstanceUUID = newInstanceUUID(host, WholeSeconds(now))
+// IdentifyDeployment records what Ironic is to adopt on a node, and gives it an instance_uuid, if it has none. Nothing is recorded yet of
+// what a host runs that was moved here.
+func IdentifyDeployment(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
+	record := &host.Status.Record
+	if record.Deployment == nil {
+		isOwn := IsOwnInstance(host, node.UUID, node.InstanceUUID)
+		takeDeployment(host, RecordOf(node))
+		if !isOwn {
+			record.Deployment.InstanceUUID = ""
+		}
 	}
+	if record.Deployment.InstanceUUID == "" {
+		record.Deployment.InstanceUUID = newInstanceUUID(host, WholeSeconds(now))
+	}
+}
+
+// IsIdentified reports whether IdentifyDeployment has nothing to record.
+func IsIdentified(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	d := host.Status.Record.Deployment
+	return d != nil && (d.InstanceUUID != "" || node.InstanceUUID != "")
 }
 
 // lastGroup is where the last of the groups of a UUID begins.

@@ -148,6 +148,9 @@ func enterProvisioned(t transition) {
 	status, saved := t.status, &t.status.Provisioning
 	switch {
 	case t.left == metal3.StateDeprovisioning: // what runs on the machine has not changed
+	case t.deployed && t.isDeployedByAnother():
+		status.Record.Deployment = deploymentFound(t.host, t.node)
+		saved.Image, saved.CustomDeploy = metal3.Image{}, nil
 	case t.deployed && status.LastAttemptedImage != nil:
 		saved.Image = *status.LastAttemptedImage
 		RemoveRebootAnnotation(t.host)
@@ -163,6 +166,13 @@ func enterProvisioned(t transition) {
 		t.saveSettings()
 	}
 	status.ProvisioningFailCount = 0
+}
+
+// isDeployedByAnother reports whether a node that was being deployed runs something else in the end. Were that given the name of what
+// was to be deployed, the host would have it undeployed once Ironic has lost the node, and with it whose it is.
+func (t transition) isDeployedByAnother() bool {
+	d := t.status.Record.Deployment
+	return t.node != nil && isDeployed(t.node.ProvisionState) && d != nil && t.node.InstanceUUID != d.InstanceUUID
 }
 
 func enterExternallyProvisioned(t transition) {

@@ -81,13 +81,13 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 	if deployed := deploy.AsDeployed(host); deployed != nil && r.settings.Images.CheckImage(ctx, deployed.Spec.Image) == nil {
 		// It is to be adopted, which goes by what was deployed. What is not allowed, the adoption reports.
 		if info, err := deploy.InstanceInfo(deployed, ""); err == nil {
-			create.InstanceUUID, create.InstanceInfo = lifecycle.InstanceUUID(host), info
+			create.InstanceInfo = info
 		}
 	}
-	if d := host.Status.Record.Deployment; d != nil && host.Status.Provisioning.State.RunsSomething() {
+	switch d := host.Status.Record.Deployment; {
+	case d != nil && host.Status.Provisioning.State.RunsSomething():
 		create.InstanceUUID = d.InstanceUUID // also of what another user of Ironic has deployed
-	}
-	if create.InstanceUUID == "" && host.Spec.ExternallyProvisioned && host.Status.Record.Deployment == nil {
+	case d == nil && (host.Status.Provisioning.State.RunsSomething() || host.Spec.ExternallyProvisioned):
 		create.InstanceUUID = lifecycle.AdoptedInstanceUUID(host)
 	}
 	if arch := deploy.WantedArchitecture(host); arch != "" {
