@@ -2284,7 +2284,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 					},
 					"gone": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What somebody has done to the node past this server. The machine may not run the deployment any more. Absent if nothing was noticed.",
+							Description: "What somebody has done to the node past this server. The machine may not run the deployment any more. Absent if nothing was noticed. Of a host that is deprovisioning, what cannot be taken back any more: Ironic has begun to undeploy the node, or may have, or the deployment was never complete.",
 							Ref:         ref(metal3v1alpha1.GoneDeployment{}.OpenAPIModelName()),
 						},
 					},
@@ -2664,7 +2664,7 @@ func schema_pkg_apis_metal3_v1alpha1_GoneDeployment(ref common.ReferenceCallback
 					},
 					"provisionState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provision state of the node then. A rescue is over when the node is active again; anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again.",
+							Description: "The provision state of the node then. A rescue is over when the node is active again; anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again, or lost while it was to be undeployed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -153,7 +153,7 @@ func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment
 	since := gone.Since.UTC().Format(time.RFC3339)
 	found := fmt.Sprintf("Node %s was found in the state %q at %s, which this server has not requested: it was %s", status.Provisioning.ID, gone.ProvisionState, since, what)
 	if gone.ProvisionState == "" {
-		found = fmt.Sprintf("By %s, while the image was being written again, Ironic had lost node %s or somebody had undeployed it: what is on its disks is not known", since, status.Provisioning.ID)
+		found = fmt.Sprintf("By %s, while the image was being written again or the node was to be undeployed, Ironic had lost node %s or somebody had undeployed it: what is on its disks is not known", since, status.Provisioning.ID)
 	}
 	message := found + ". It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover"
 	switch saved := &status.Provisioning; {

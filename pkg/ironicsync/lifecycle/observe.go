@@ -102,7 +102,7 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 		return status, false // the host has no node on purpose, and its status is frozen
 	case detached: // only the silence, which dates from an outage, ends
 	case seen.Node == nil:
-		observeMissing(&status, host)
+		observeMissing(&status, host, now)
 	default:
 		if reason, is := isConcealed(host, RecordOf(seen.Node), seen.Cluster); is {
 			concealNode(&status, reason)
@@ -139,18 +139,13 @@ func equalStatus(a, b metal3.BareMetalHostStatus) bool {
 
 // observeMissing updates the status of a host whose node Ironic does not have, because it was
 // not created yet or Ironic has lost it. What was learned from the node earlier is kept.
-func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) {
+func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, now time.Time) {
 	if status.Ironic != nil && host.DeletionTimestamp.IsZero() && status.Record.Transfer == nil { // else it is meant to be gone
 		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
 			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
 	forgetNode(status)
-	if asked := status.Record.Asked; asked != nil {
-		asked.Times = severalTimes // the node is created again with the same UUID, and its state says nothing of the request then
-	}
-	if d := status.Record.Deployment; d != nil {
-		d.MayAdopt = true
-	}
+	noteLoss(status, now)
 }
 
 // forgetNode drops what was learned of a node that is gone, or that may not be the host's any more, and would look as if it still held.
@@ -185,6 +180,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	settings.Observe(status, before, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, recorded)
+	observeUndeploying(status, now)
 	observeAsked(status)
 	observeAskedPower(status)
 	rebootFailed := observeReboot(status, host)

@@ -237,6 +237,7 @@ type Situation struct {
 //	whose.go          whose a node is
 //	claim.go          whose a BMC and a machine are
 //	deployment.go     whose a deployment is
+//	taken_back.go     deprovisionings that the spec takes back
 //	plan_register.go  registration in Ironic
 //	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state

@@ -368,10 +368,8 @@ func nextOfDeprovisioning(s Situation) Step {
 	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
 		return nextOfOthersDeployment(s)
 	}
-	if _, begun := s.mayStillCome(ironic.TargetDeleted); node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && !begun {
-		if deploy.Deployed(host) && !deploy.MustDeprovision(host) {
-			return setState(metal3.StateProvisioned) // the spec was changed back before Ironic began
-		}
+	if s.isTakenBack() {
+		return setState(metal3.StateProvisioned)
 	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
 	switch node.ProvisionState {

@@ -74,7 +74,9 @@ func (t transition) leave(entered metal3.ProvisioningState, now time.Time) {
 	}
 	switch {
 	case t.left == metal3.StateDeprovisioning && entered.RunsSomething():
-		status.Record.Asked = nil                       // it was refused, if there was a request
+		if goneDeployment(status) == nil {
+			status.Record.Asked = nil // it was refused, if there was a request
+		}
 		status.OperationHistory.Deprovision.End = t.now // cancelled before Ironic had begun
 	case t.left != entered:
 		endState(t.host, t.left, now)
@@ -187,6 +189,7 @@ func enterDeprovisioning(t transition) {
 		start = *deleted // by which isDeletionBegun knows it
 	}
 	t.status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
+	t.neverRan()
 }
 
 // recordFailure records whether the state that is left has failed.
@@ -340,10 +343,11 @@ func ClearFailures(host *metal3.BareMetalHost, _ time.Time) {
 }
 
 // MarkDetached records that the host is no longer in Ironic.
-func MarkDetached(host *metal3.BareMetalHost, _ time.Time) {
+func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
 	MarkNodeRemoved(host)
 	host.Status.Record.Error = nil
+	noteLoss(&host.Status, now)
 	forgetNode(&host.Status)
 	ClearFailure(host)
 }

@@ -63,7 +63,8 @@ type Deployment struct {
 	ActiveSince *metav1.MicroTime `json:"activeSince,omitempty"`
 
 	// What somebody has done to the node past this server. The machine may not run the
-	// deployment any more. Absent if nothing was noticed.
+	// deployment any more. Absent if nothing was noticed. Of a host that is deprovisioning, what cannot be taken back any more: Ironic has
+	// begun to undeploy the node, or may have, or the deployment was never complete.
 	// +optional
 	Gone *GoneDeployment `json:"gone,omitempty"`
 }
@@ -151,7 +152,8 @@ type GoneDeployment struct {
 	Since metav1.Time `json:"since"`
 
 	// The provision state of the node then. A rescue is over when the node is active again;
-	// anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again.
+	// anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again, or lost
+	// while it was to be undeployed.
 	ProvisionState string `json:"provisionState"`
 }
 

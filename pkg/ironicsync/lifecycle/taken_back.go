@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// A deprovisioning can be taken back, by having the spec ask again for what the machine runs, until Ironic has begun to undeploy the
+// node, or may have. A node that Ironic has lost meanwhile, or that was detached, is created again as manageable, and so is one that was
+// undeployed and could not be cleaned. Cleaning the former would erase what the spec asks for; adopting the latter would show as running
+// what was erased. So what happens to the node is noted in the record's deployment, as for hosts that run something (see gone.go).
+
+// isTakenBack reports whether a host that was to be undeployed is to run what it ran, and nobody has begun to end that. What may
+// have been ended, while Ironic lost the node, is taken back, too: the host is then held, because nobody knows what its disks have.
+func (s Situation) isTakenBack() bool {
+	host, d := s.Host, s.Host.Status.Record.Deployment
+	switch {
+	case !host.DeletionTimestamp.IsZero(), !deploy.Deployed(host), deploy.MustDeprovision(host):
+		return false
+	case s.node.ProvisionState == ironic.Active:
+		_, begun := s.mayStillCome(ironic.TargetDeleted)
+		return !begun && (d == nil || d.Gone == nil)
+	case s.node.ProvisionState == ironic.Manageable:
+		return d != nil && d.NodeUUID == s.node.UUID && d.MayAdopt && (d.Gone == nil || d.Gone.ProvisionState == "")
+	}
+	return false
+}
+
+// neverRan marks what a host is undeployed of that it has never run: an attempt that has failed, or that nobody wants any more. Its
+// record has what the attempt was for, and that is no reason to keep what has become of it.
+func (t transition) neverRan() {
+	if d := t.status.Record.Deployment; d != nil && d.Gone == nil && !t.left.RunsSomething() && t.node != nil {
+		d.Gone = &metal3.GoneDeployment{Since: t.now, ProvisionState: string(t.node.ProvisionState)}
+	}
+}
+
+// observeUndeploying notes that Ironic has begun to undeploy the node of a host that is deprovisioning, or has lost it before that. It
+// goes by what is recorded of a request, and so comes before observeAsked.
+func observeUndeploying(status *metal3.BareMetalHostStatus, now time.Time) {
+	d, state := status.Record.Deployment, NodeOf(status).ProvisionState
+	switch {
+	case d == nil || status.Provisioning.State != metal3.StateDeprovisioning:
+	case state == ironic.Active:
+		d.MayAdopt = false
+	case state == ironic.Enroll, state == ironic.Verifying:
+		noteLoss(status, now) // which nobody has seen: no other state leads back to these
+	case d.Gone == nil && (isUndeployedState(state) || state == ironic.Error):
+		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
+	}
+}
+
+// noteLoss notes that Ironic has no node of the host any more, before what is recorded of it is forgotten. The node is created again
+// with the same UUID, whose state then says nothing of a request that was on its way. One for the end of the deployment may have
+// been carried out before that.
+func noteLoss(status *metal3.BareMetalHostStatus, now time.Time) {
+	d, asked := status.Record.Deployment, status.Record.Asked
+	if asked != nil {
+		asked.Times = severalTimes
+	}
+	if d == nil {
+		return
+	}
+	d.MayAdopt = true
+	if status.Provisioning.State == metal3.StateDeprovisioning && d.Gone == nil && asked != nil && asked.Target == string(ironic.TargetDeleted) {
+		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now)}
+	}
+}
