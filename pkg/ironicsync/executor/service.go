@@ -139,6 +139,7 @@ func (s *services) end(ctx context.Context, task *Task) error {
 	}
 	if task.Node.Maintenance {
 		if err := s.ironic.ClearMaintenance(ctx, task.Fence, task.Node.UUID); err != nil {
+			task.notCarriedOut = lifecycle.MustAsk(task.Step) // the request has not been sent
 			return err
 		}
 	}

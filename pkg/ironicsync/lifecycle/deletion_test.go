@@ -31,7 +31,9 @@ func TestDeletionTellsIronicFirst(t *testing.T) {
 	nameless := []hostOption{prepared, withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) {
 		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}
 	}}
-	undeployed := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{} }
+	undeployed := func(h *metal3.BareMetalHost) {
+		h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{ProvisionState: string(ironic.CleanFail)}
+	}
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node

@@ -32,16 +32,38 @@ func TestDeployedByAnother(t *testing.T) {
 	if _, held := next(planned(host, node)); held == nil || held.Reason != metal3.AnotherDeploymentReason {
 		t.Errorf("then held: %+v", held)
 	}
+	released := host.DeepCopy()
+	released.Spec.Image, released.Spec.Online = nil, false
+	if step, held := next(planned(released, node)); held == nil || step.Interrupts() {
+		t.Errorf("when it is wanted no more: %s, held: %+v", step, held)
+	}
 	gone := host.DeepCopy()
 	deleted(gone)
-	if step := nextOf(planned(gone, node)); step.String() != "=deleting" {
+	if step, _ := next(planned(gone, node)); step.String() != "=deleting" {
 		t.Errorf("deleted: %s, want =deleting, which leaves the machine as it is", step)
 	}
 	host, node = seenIn(host, node, "", ironic.Enroll, ironic.Manageable)
 	host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
 	deleted(host)
-	if step := nextOf(planned(host, node)); step.String() != "=deleting" {
+	if step, _ := next(planned(host, node)); step.String() != "=deleting" {
 		t.Errorf("lost by Ironic, and deleted: %s, want =deleting", step)
+	}
+}
+
+// TestConfirmedWhileDeploying: what a person has confirmed before it was active is what the host runs.
+func TestConfirmedWhileDeploying(t *testing.T) {
+	host := newHost(wantsImage("http://a"))
+	for _, state := range []metal3.ProvisioningState{metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning} {
+		enter(host, nodeIn(ironic.Available), Step{Do: SetState, State: state}, now)
+	}
+	node := nodeIn(ironic.DeployWait, func(n *ironic.Node) { n.UUID, n.InstanceUUID = host.Status.Provisioning.ID, "another" })
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
+	node.ProvisionState = ironic.Active
+	enter(host, node, setState(metal3.StateProvisioned), now)
+	if image := host.Status.Provisioning.Image; image.URL != "http://a" {
+		t.Errorf("it is said to run %q", image.URL)
 	}
 }
 

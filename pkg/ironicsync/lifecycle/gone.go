@@ -122,6 +122,12 @@ func isUndeployed(host *metal3.BareMetalHost) bool {
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available)
 }
 
+// isSeenUndeployed reports whether the node of a host that runs something was seen while it was being undeployed, or after that.
+func isSeenUndeployed(host *metal3.BareMetalHost) bool {
+	gone := goneDeployment(&host.Status)
+	return gone != nil && isUndeployedState(ironic.ProvisionState(gone.ProvisionState))
+}
+
 // isFencedAllTheSame reports whether the machine of a host whose deployment may be gone is to be off, because a client that watches the
 // cluster's nodes wants to be sure that nothing of theirs runs on it any more: whatever runs, the machine is this host's, and power
 // that is cut erases nothing. What another user of Ironic has deployed is left alone, and so is a rescue, and whatever Ironic is at work on.

@@ -144,8 +144,8 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
 			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
+	noteLoss(status, lastSeen(status), now)
 	forgetNode(status)
-	noteLoss(status, now)
 }
 
 // forgetNode drops what was learned of a node that is gone, or that may not be the host's any more, and would look as if it still held.

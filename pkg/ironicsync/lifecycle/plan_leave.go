@@ -229,7 +229,7 @@ func nextOfDeletedIdle(s Situation) Step {
 		return Step{Do: Wait}
 	case isDeployed(node.ProvisionState) && s.Host.Status.Provisioning.State != metal3.StateExternallyProvisioned:
 		return setState(metal3.StateDeleting) // another user of Ironic has deployed it, so it is left running
-	case s.Host.Status.Provisioning.State == metal3.StateProvisioned && !isUndeployed(s.Host):
+	case s.Host.Status.Provisioning.State == metal3.StateProvisioned && !isSeenUndeployed(s.Host):
 		return setState(metal3.StateDeleting) // so is it if Ironic has lost the node, and has not adopted it yet
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)

@@ -20,21 +20,25 @@ import (
 func (s Situation) isTakenBack() bool {
 	host, d := s.Host, s.Host.Status.Record.Deployment
 	switch {
-	case !host.DeletionTimestamp.IsZero(), !deploy.Deployed(host), deploy.MustDeprovision(host):
+	case !host.DeletionTimestamp.IsZero(), !deploy.Deployed(host), deploy.MustDeprovision(host), isLostSinceBackup(host, s.node):
 		return false
 	case s.node.ProvisionState == ironic.Active:
 		_, begun := s.mayStillCome(ironic.TargetDeleted)
-		return !begun && (d == nil || d.Gone == nil)
+		hasRun := d == nil || d.Gone == nil || d.ActiveSince != nil
+		return !begun && hasRun
 	case s.node.ProvisionState == ironic.Manageable:
-		return d != nil && d.NodeUUID == s.node.UUID && d.MayAdopt && (d.Gone == nil || d.Gone.ProvisionState == "")
+		return d != nil && d.NodeUUID == s.node.UUID && d.MayAdopt && (d.Gone == nil || isUnknownEnd(d.Gone))
 	}
 	return false
 }
 
+// isUnknownEnd reports whether a deployment may have ended while its node was lost.
+func isUnknownEnd(gone *metal3.GoneDeployment) bool { return gone != nil && gone.ProvisionState == "" }
+
 // neverRan marks what a host is undeployed of that it has never run: an attempt that has failed, or that nobody wants any more. Its
-// record has what the attempt was for, and that is no reason to keep what has become of it.
+// record has what the attempt was for, and that is no reason to keep what has become of it. A rebuild is of what the host has run.
 func (t transition) neverRan() {
-	if d := t.status.Record.Deployment; d != nil && d.Gone == nil && !t.left.RunsSomething() && t.node != nil {
+	if d := t.status.Record.Deployment; d != nil && d.Gone == nil && !t.left.RunsSomething() && !t.rebuilding && t.node != nil {
 		d.Gone = &metal3.GoneDeployment{Since: t.now, ProvisionState: string(t.node.ProvisionState)}
 	}
 }
@@ -47,17 +51,29 @@ func observeUndeploying(status *metal3.BareMetalHostStatus, now time.Time) {
 	case d == nil || status.Provisioning.State != metal3.StateDeprovisioning:
 	case state == ironic.Active:
 		d.MayAdopt = false
+		if d.Gone != nil && isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) {
+			d.Gone = nil
+		}
 	case state == ironic.Enroll, state == ironic.Verifying:
-		noteLoss(status, now) // which nobody has seen: no other state leads back to these
-	case d.Gone == nil && (isUndeployedState(state) || state == ironic.Error):
+		noteLoss(status, "", now) // which nobody has seen: no other state leads back to these
+	default:
+		noteUndeploying(d, state, now)
+	}
+}
+
+// noteUndeploying notes that the node of a deployment that is to end was seen in a state. One that is manageable and was not made again
+// has been cleaned before, which nobody has seen.
+func noteUndeploying(d *metal3.Deployment, state ironic.ProvisionState, now time.Time) {
+	isWiped := isUndeployedState(state) || state == ironic.Error || state == ironic.Manageable && !d.MayAdopt
+	if isWiped && (d.Gone == nil || isUnknownEnd(d.Gone)) {
 		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
 	}
 }
 
-// noteLoss notes that Ironic has no node of the host any more, before what is recorded of it is forgotten. The node is created again
-// with the same UUID, whose state then says nothing of a request that was on its way. One for the end of the deployment may have
-// been carried out before that.
-func noteLoss(status *metal3.BareMetalHostStatus, now time.Time) {
+// noteLoss notes that Ironic has no node of the host any more, which was in the state seen before. The node is created again with the same
+// UUID, and its state then says nothing of a request that was on its way. One for the end of the deployment may have been carried
+// out before that.
+func noteLoss(status *metal3.BareMetalHostStatus, seen ironic.ProvisionState, now time.Time) {
 	d, asked := status.Record.Deployment, status.Record.Asked
 	if asked != nil {
 		asked.Times = severalTimes
@@ -65,8 +81,19 @@ func noteLoss(status *metal3.BareMetalHostStatus, now time.Time) {
 	if d == nil {
 		return
 	}
-	d.MayAdopt = true
-	if status.Provisioning.State == metal3.StateDeprovisioning && d.Gone == nil && asked != nil && asked.Target == string(ironic.TargetDeleted) {
-		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now)}
+	if status.Provisioning.State == metal3.StateDeprovisioning {
+		noteUndeploying(d, seen, now)
+		if d.Gone == nil && asked != nil && asked.Target == string(ironic.TargetDeleted) {
+			d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now)}
+		}
 	}
+	d.MayAdopt = true
+}
+
+// lastSeen is the state in which the host's node was seen last; empty if it was not.
+func lastSeen(status *metal3.BareMetalHostStatus) ironic.ProvisionState {
+	if status.Ironic == nil {
+		return ""
+	}
+	return ironic.ProvisionState(status.Ironic.ProvisionState)
 }

@@ -42,9 +42,33 @@ func TestTakenBack(t *testing.T) {
 		"failed to be undeployed":         {states: append([]ironic.ProvisionState{ironic.Error, lost}, made...), want: "provide"},
 		"managed by somebody":             {states: []ironic.ProvisionState{ironic.Manageable}, want: "provide"},
 		"lost, cleaned by somebody":       {states: append(append([]ironic.ProvisionState{lost}, made...), ironic.Cleaning, ironic.Manageable), want: "provide"},
-		"lost, and not wanted":            {states: append([]ironic.ProvisionState{lost}, made...), after: func(*metal3.BareMetalHost) {}, want: "provide"},
-		"lost, and another is wanted":     {states: append([]ironic.ProvisionState{lost}, made...), after: wantsImage("http://b"), want: "provide"},
-		"lost, and deleted":               {states: append([]ironic.ProvisionState{lost}, made...), after: also(wantsImage("http://a"), deleted), want: "provide"},
+		"rescued before": {before: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{ProvisionState: string(ironic.Rescue)}
+		}, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned", then: "Wait"},
+		"rebuilt by somebody before": {before: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{ProvisionState: string(ironic.Deploying)}
+		}, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned", then: "Hold"},
+		"of a backup, and lost": {before: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.RestoredReason}
+		}, states: append([]ironic.ProvisionState{lost}, made...), want: "Hold"},
+		"cleaning when it was lost, as an older version has recorded it": {before: func(h *metal3.BareMetalHost) {
+			h.Status.Ironic.ProvisionState = string(ironic.Cleaning)
+		}, states: append([]ironic.ProvisionState{lost}, made...), want: "provide"},
+		"asked for and lost, then cleaned in vain": {before: ask, states: append(append([]ironic.ProvisionState{lost}, made...), ironic.Cleaning, wiped, ironic.Manageable), want: "provide"},
+		"managed by somebody, and lost":            {states: append([]ironic.ProvisionState{ironic.Manageable, lost}, made...), want: "provide"},
+		"confirmed after it was wiped": {states: []ironic.ProvisionState{ironic.Deleting, wiped, ironic.Manageable}, after: func(h *metal3.BareMetalHost) {
+			node := nodeIn(ironic.Manageable)
+			node.UUID = h.Status.Provisioning.ID
+			with := h.Status.Record.RegisteredWith
+			if err := TakeOver(h, node, now); err != nil {
+				panic(err)
+			}
+			h.Status.Record.RegisteredWith = with // it was registered again
+			wantsImage("http://a")(h)
+		}, want: "provide"},
+		"lost, and not wanted":        {states: append([]ironic.ProvisionState{lost}, made...), after: func(*metal3.BareMetalHost) {}, want: "provide"},
+		"lost, and another is wanted": {states: append([]ironic.ProvisionState{lost}, made...), after: wantsImage("http://b"), want: "provide"},
+		"lost, and deleted":           {states: append([]ironic.ProvisionState{lost}, made...), after: also(wantsImage("http://a"), deleted), want: "provide"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, node := provisionedBy()
@@ -75,7 +99,7 @@ func TestTakenBack(t *testing.T) {
 			if next.Do != Hold {
 				return
 			}
-			if next.Reason != metal3.DeploymentGoneReason || host.Status.Record.Asked == nil {
+			if next.Reason != metal3.DeploymentGoneReason || isUnknownEnd(host.Status.Record.Deployment.Gone) && host.Status.Record.Asked == nil {
 				t.Errorf("held: %s; %+v was asked for", next.Reason, host.Status.Record.Asked)
 			}
 			host.Spec.Image = nil
@@ -114,5 +138,27 @@ func TestAttemptCalledOff(t *testing.T) {
 				t.Errorf("what was called off is active: %s, want deleted", step)
 			}
 		})
+	}
+}
+
+// TestCalledOffRebuildTakenBack: a rebuild that was called off, and has ended all the same, is of what the host ran before. If that is wanted
+// again before Ironic has undeployed it, it is kept, with everything else that is on the disks.
+func TestCalledOffRebuildTakenBack(t *testing.T) {
+	host, node := provisionedBy()
+	host, node = seenIn(host, node, ironic.Active)
+	if err := RequestRebuild(host, node, now); err != nil {
+		t.Fatal(err)
+	}
+	host, node = seenIn(host, node, ironic.DeployWait)
+	host.Spec.Image = nil
+	step := nextOf(planned(host, node))
+	if step.State != metal3.StateDeprovisioning {
+		t.Fatalf("called off: %s", step)
+	}
+	Enter(host, step, now)
+	host, node = seenIn(host, node, ironic.Active)
+	wantsImage("http://a")(host)
+	if step := nextOf(planned(host, node)); step.String() != "=provisioned" {
+		t.Errorf("%s, want =provisioned", step)
 	}
 }

@@ -71,7 +71,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 	switch {
 	case runs:
 		status.Record.Deployment = deploymentFound(host, node)
-	case status.Record.Deployment != nil: // it runs all the same
+	case status.Record.Deployment != nil && status.Provisioning.State != metal3.StateDeprovisioning: // it runs all the same
 		status.Record.Deployment.Gone, status.Record.Deployment.MayAdopt = nil, true
 	}
 	// The node of a provisioned host may also be one that Ironic is still to adopt.

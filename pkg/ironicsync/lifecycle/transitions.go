@@ -23,6 +23,7 @@ func Enter(host *metal3.BareMetalHost, step Step, now time.Time) {
 	status := &host.Status
 	t := transition{host: host, status: status, node: NodeOf(status), left: status.Provisioning.State, now: WholeSeconds(now)}
 	t.deployed = t.left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
+	t.rebuilding = pendingRebuild(host) != nil
 	status.Provisioning.State = step.State
 	t.leave(step.State, now)
 	if enter, has := onEnter[step.State]; has {
@@ -39,7 +40,9 @@ type transition struct {
 	left   metal3.ProvisioningState
 	// deployed reports whether a deployment of this server's has ended with it.
 	deployed bool
-	now      metav1.Time
+	// rebuilding reports whether what the host ran was being written again.
+	rebuilding bool
+	now        metav1.Time
 }
 
 // onEnter begins what belongs to the states that hosts enter.
@@ -150,8 +153,7 @@ func enterProvisioned(t transition) {
 	status, saved := t.status, &t.status.Provisioning
 	switch {
 	case t.left == metal3.StateDeprovisioning: // what runs on the machine has not changed
-	case t.deployed && t.isDeployedByAnother():
-		status.Record.Deployment = deploymentFound(t.host, t.node)
+	case t.deployed && t.isDeployedByAnother(): // the record has what was to be deployed, so that the machine is left alone
 		saved.Image, saved.CustomDeploy = metal3.Image{}, nil
 	case t.deployed && status.LastAttemptedImage != nil:
 		saved.Image = *status.LastAttemptedImage
@@ -174,7 +176,7 @@ func enterProvisioned(t transition) {
 // was to be deployed, the host would have it undeployed once Ironic has lost the node, and with it whose it is.
 func (t transition) isDeployedByAnother() bool {
 	d := t.status.Record.Deployment
-	return t.node != nil && isDeployed(t.node.ProvisionState) && d != nil && t.node.InstanceUUID != d.InstanceUUID
+	return t.node != nil && isDeployed(t.node.ProvisionState) && d != nil && t.node.InstanceUUID != d.InstanceUUID && !isDeploymentConfirmed(t.host, t.node)
 }
 
 func enterExternallyProvisioned(t transition) {
@@ -347,7 +349,7 @@ func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
 	MarkNodeRemoved(host)
 	host.Status.Record.Error = nil
-	noteLoss(&host.Status, now)
+	noteLoss(&host.Status, lastSeen(&host.Status), now)
 	forgetNode(&host.Status)
 	ClearFailure(host)
 }

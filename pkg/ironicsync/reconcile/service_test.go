@@ -176,6 +176,27 @@ func TestServicingFails(t *testing.T) {
 	}
 }
 
+// TestFailedServiceLeftAtOnce: where Ironic does not end the maintenance of a failed service yet, the service that leaves it was not asked
+// for, and nothing waits for it when Ironic does.
+func TestFailedServiceLeftAtOnce(t *testing.T) {
+	options := ironicsim.Options{MaxVersion: "1.96", WithoutDefects: true}
+	inSimulation(t, options, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("BootMode", "Bios")
+		w.failNext("service")
+		w.sim.Refuse("ClearMaintenance", 409, "Node is locked by host conductor, please retry after the current operation is completed.")
+		w.reboot()
+		w.after(20*time.Second, "failed", func() bool { return strings.Contains(ownWords(w.host()), failure) })
+		time.Sleep(10 * time.Second)
+		if n := len(w.services()); n != 1 {
+			t.Errorf("%d services, while the maintenance has not ended", n)
+		}
+		words := ownWords(w.host())
+		w.sim.Accept("ClearMaintenance")
+		w.after(30*time.Second, "it runs again", w.runsAgain(words))
+	})
+}
+
 // TestServicingRefused: what Ironic refuses is said in its words, and the host is switched on.
 func TestServicingRefused(t *testing.T) {
 	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
