@@ -36,6 +36,12 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"delete": (*play).delete,
 	"pause":  func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.PausedAnnotation)) },
 	"detach": func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.DetachedAnnotation)) },
+	"detach by force": func(p *play, key types.NamespacedName) {
+		p.user(key, annotate(metal3.DetachedAnnotation, `{"force":true}`))
+	},
+	"attach": func(p *play, key types.NamespacedName) {
+		p.user(key, func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.DetachedAnnotation) })
+	},
 	"reboot": func(p *play, key types.NamespacedName) { p.user(key, toggle(metal3.RebootAnnotation)) },
 	"force reboot": func(p *play, key types.NamespacedName) {
 		p.user(key, annotate(metal3.RebootAnnotation, `{"force":true}`))
@@ -71,6 +77,7 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"operator points":    (*play).pointByHand,
 	"stranger marks":     (*play).markByStranger,
 	"maintenance":        (*play).maintain,
+	"operator protects":  (*play).protectByHand,
 	"node lost":          (*play).loseNode,
 	"all nodes lost": func(p *play, _ types.NamespacedName) {
 		p.w.sim.Sim.LoseAllNodes()
@@ -238,7 +245,7 @@ func (p *play) move(key types.NamespacedName, withStatus bool) {
 		h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: time.Now()}, nil
 	})
 	time.Sleep(2 * time.Second)
-	p.oracle.moved(key)
+	p.oracle.moved(key, !host.Spec.Online && p.w.sim.BMC(p.number(key)).Power() == string(ironic.PowerOn))
 	p.w.addWithSecret(moved)
 }
 
@@ -261,7 +268,7 @@ func (p *play) rebuildCluster(key types.NamespacedName) {
 	time.Sleep(2 * time.Second)
 	p.patch(node.UUID, ironic.Patch{Op: ironic.PatchAdd, Path: "/extra/" + ironic.ClusterMark, Value: "another-cluster"})
 	p.oracle.marks(node.UUID)
-	p.oracle.moved(key)
+	p.oracle.moved(key, true)
 	p.oracle.leavesOnlineOut(key)
 	p.w.addWithSecret(anew)
 }
@@ -451,6 +458,20 @@ func (p *play) maintain(key types.NamespacedName) {
 		return
 	}
 	_ = client.SetMaintenance(p.w.t.Context(), ironic.NoFence, node.UUID, "an operator replaces a fan")
+}
+
+// protectByHand has an operator protect a node from being undeployed, or end that.
+func (p *play) protectByHand(key types.NamespacedName) {
+	node := p.node(key)
+	if node == nil || node.ProvisionState != ironic.Active {
+		return
+	}
+	fields, _ := p.w.sim.Sim.Node(node.UUID)
+	p.protect(node.UUID, fields["protected"] != true)
+}
+
+func (p *play) protect(id string, protected bool) {
+	_ = p.w.sim.Sim.SetNode(id, map[string]any{"protected": protected})
 }
 
 // loseNode has Ironic forget a node, with what is deployed on it.

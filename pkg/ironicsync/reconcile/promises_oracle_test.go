@@ -44,6 +44,10 @@ type oracle struct {
 	meddled map[types.NamespacedName]bool
 	// sent is when the server has last sent a request, by host and target.
 	sent map[types.NamespacedName]map[string]time.Time
+	// ended is when the server has last asked for the end of a deployment, unless Ironic has refused that.
+	ended map[types.NamespacedName]time.Time
+	// provisioned is when and where a host has become provisioned.
+	provisioned map[types.NamespacedName]place
 	// rebuilds is which hosts a user wants rebuilt, and has not got yet.
 	rebuilds map[types.NamespacedName]bool
 	// erasures is how often users have asked for the disks of a host to be erased.
@@ -52,6 +56,9 @@ type oracle struct {
 	// leftOut is which hosts have a machine that ran when they were created from a YAML without spec.online, as long as nobody has set
 	// that, or done anything to the machine.
 	leftOut map[types.NamespacedName]bool
+
+	// foundOn is which hosts have come with spec.online false while their machines ran, which goes on: it may be that it was left out.
+	foundOn map[types.NamespacedName]bool
 
 	// state is what was recorded last.
 	state map[types.NamespacedName]metal3.ProvisioningState
@@ -66,12 +73,18 @@ type version struct {
 	host  *metal3.BareMetalHost // nil while it is not there
 }
 
+// place is a machine, and since when something is so there.
+type place struct {
+	machine string
+	since   time.Time
+}
+
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, asked: map[types.NamespacedName][]version{}, operators: map[string]bool{}, wipedAt: map[string]time.Time{}, pointedAt: map[string]time.Time{},
-		markedAt:  map[string]time.Time{},
+		markedAt: map[string]time.Time{}, ended: map[types.NamespacedName]time.Time{}, provisioned: map[types.NamespacedName]place{},
 		confirmed: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, sent: map[types.NamespacedName]map[string]time.Time{},
-		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, leftOut: map[types.NamespacedName]bool{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
+		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, leftOut: map[types.NamespacedName]bool{}, foundOn: map[types.NamespacedName]bool{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
 	}
 }
 
@@ -82,14 +95,16 @@ func (o *oracle) isNew(key types.NamespacedName) {
 	delete(o.rebuilds, key)
 	delete(o.asked, key)
 	delete(o.confirmed, key)
+	delete(o.provisioned, key)
 }
 
 // moved notes that a host is another one now. The record of what was asked for does not move with it, so an undeployment that comes
 // late looks like another user's.
-func (o *oracle) moved(key types.NamespacedName) {
+func (o *oracle) moved(key types.NamespacedName, foundOn bool) {
 	o.isNew(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.foundOn[key] = foundOn
 	if time.Since(o.sent[key]["deleted"]) < 10*time.Minute {
 		o.meddled[key] = true
 	}
@@ -201,6 +216,7 @@ func (o *oracle) saw(key types.NamespacedName, host *metal3.BareMetalHost) {
 	o.asked[key] = append(o.asked[key], version{time.Now(), host})
 	if host == nil || host.Spec.Online || isDeletedHost(host) {
 		delete(o.leftOut, key)
+		delete(o.foundOn, key)
 	}
 }
 
@@ -265,7 +281,11 @@ func (j judged) SetProvisionState(ctx context.Context, fence ironic.Fence, id st
 		return j.ironicClient.SetProvisionState(ctx, fence, id, target, options)
 	}
 	j.oracle.judge(id, string(target))
-	return j.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+	err := j.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+	if target == ironic.TargetDeleted && !ironic.IsNotCarriedOut(err) {
+		j.oracle.ends(id)
+	}
+	return err
 }
 
 func (j judged) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
@@ -285,6 +305,14 @@ func (j judged) DeleteNode(ctx context.Context, fence ironic.Fence, id string) e
 		j.oracle.forget(machine)
 	}
 	return err
+}
+
+// ends notes that Ironic may end a deployment, because the server has asked for that.
+func (o *oracle) ends(id string) {
+	key, _ := o.hostWith(id)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended[key] = time.Now()
 }
 
 // judge says what speaks against a request.
@@ -341,6 +369,9 @@ func (o *oracle) judge(id, target string) {
 		ends := o.state[key] == metal3.StateDeprovisioning && o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || h.Spec.Image == nil })
 		if !ends && !o.askedWithin(key, wantsToRun) {
 			o.blame("%s: it is cleaned before an image that nobody wants", key.Name)
+		}
+		if o.runsWhatItWants(key, machine) {
+			o.blame("%s: it is cleaned, and its spec wants what is on its disks", key.Name)
 		}
 	case "inspect":
 		interrupts = true
@@ -443,6 +474,18 @@ func (o *oracle) runsFor(machine string) (key types.NamespacedName, runs bool) {
 	return key, false
 }
 
+// runsWhatItWants reports whether a host has become provisioned with what is on the disks of a machine, nobody has asked Ironic to end that,
+// and its spec wants it, and did at each moment of the last lookAge.
+func (o *oracle) runsWhatItWants(key types.NamespacedName, machine string) bool {
+	last, there := o.lastWrite(machine), o.provisioned[key]
+	if last.Image == "" || there.machine != machine || there.since.Before(last.At) || !o.ended[key].Before(there.since) || o.meddled[key] {
+		return false
+	}
+	return !o.askedWithin(key, func(h *metal3.BareMetalHost) bool {
+		return isDeletedHost(h) || h.Spec.Image == nil || h.Spec.Image.URL != last.Image
+	})
+}
+
 // isRunning reports whether a node in this state runs a deployment.
 func isRunning(state string) bool {
 	switch state {
@@ -513,6 +556,9 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 		late := time.Since(o.sent[key]["active"]) < 10*time.Minute
 		if state == metal3.StateProvisioning && !late && !o.rebuilds[key] && !o.operators[o.machineOf(status.Provisioning.ID)] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
 			o.blame("%s: it becomes %s, and is to be off", key.Name, state)
+		}
+		if state == metal3.StateProvisioned && o.state[key] != metal3.StateDeprovisioning {
+			o.provisioned[key] = place{o.machineOf(status.Provisioning.ID), time.Now()}
 		}
 		o.note("%s is %s", key.Name, state)
 		o.state[key] = state

@@ -134,6 +134,7 @@ func (p *play) end() {
 		p.oracle.look(key)
 		if id := host.Status.Provisioning.ID; id != "" {
 			_ = p.w.sim.ClearMaintenance(p.w.t.Context(), ironic.NoFence, id)
+			p.protect(id, false)
 		}
 	}
 	var waiting []*metal3.BareMetalHost
@@ -141,7 +142,7 @@ func (p *play) end() {
 		time.Sleep(time.Minute)
 		waiting = nil
 		for _, key := range p.keys {
-			if host := p.w.hostOf(key); host != nil && (!hasArrived(host) || host.Status.Record.Asked != nil) {
+			if host := p.w.hostOf(key); host != nil && (!p.hasArrived(host) || host.Status.Record.Asked != nil) {
 				waiting = append(waiting, host)
 			}
 		}
@@ -153,7 +154,7 @@ func (p *play) end() {
 	defer p.oracle.mu.Unlock()
 	for _, host := range waiting {
 		saysWhy := host.Status.Record.Hold != nil || condition(host, metal3.RegisteredCondition) != metal3.RegisteredReason
-		if !hasArrived(host) && (!saysWhy || host.Status.ErrorMessage == "") {
+		if !p.hasArrived(host) && (!saysWhy || host.Status.ErrorMessage == "") {
 			s := &host.Status
 			p.oracle.blame("%s: after an hour it is %s, %s, deleted %t, and says %q; its node is %+v",
 				host.Name, s.Provisioning.State, s.OperationalStatus, isDeletedHost(host), s.ErrorMessage, s.Ironic)
@@ -161,14 +162,15 @@ func (p *play) end() {
 	}
 }
 
-func hasArrived(host *metal3.BareMetalHost) bool {
+func (p *play) hasArrived(host *metal3.BareMetalHost) bool {
 	state := host.Status.Provisioning.State
+	runsOn := p.oracle.foundOn[enginetest.KeyOf(host)] && host.Status.PoweredOn
 	switch {
 	case isDeletedHost(host) || host.Status.Ironic == nil:
 		return false
 	case host.Spec.ExternallyProvisioned: // a machine that runs when it is taken over goes on running
 		return state == metal3.StateExternallyProvisioned && host.Status.Ironic.ProvisionState == "active"
-	case host.Status.PoweredOn != host.Spec.Online:
+	case host.Status.PoweredOn != host.Spec.Online && !runsOn:
 		return false
 	case host.Spec.Image != nil && host.Spec.Online:
 		return state == metal3.StateProvisioned && host.Status.Ironic.ProvisionState == "active"
