@@ -49,7 +49,7 @@ C
 in_root=(chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 	OS_KEYSTONE_CONFIG_FILES="$in/keystone.conf")
 if [ "$new" ]; then
-	# With a write-ahead log, readers do not keep writers waiting, who would give up.
+	# With a write-ahead log, the readers of another process do not keep writers waiting, who would give up.
 	"${in_root[@]}" /usr/bin/python3 -c "import sqlite3; sqlite3.connect('$in/keystone.sqlite').execute('pragma journal_mode=wal')"
 	# Creates the project, the user and the roles of an administrator, and the catalog's entry of Keystone itself.
 	"${in_root[@]}" /usr/bin/keystone-manage --config-file "$in/keystone.conf" bootstrap --bootstrap-password "$password" \
@@ -62,5 +62,7 @@ sys.argv = sys.argv[:1]
 from keystone.server.wsgi import initialize_public_application
 application = initialize_public_application()
 C
-exec "${in_root[@]}" /usr/bin/gunicorn --bind "127.0.0.1:$port" --workers 1 --threads 8 --chdir "$in" \
+# One request at a time: sqlite refuses to write, and at once, for a transaction that has read before another one wrote, and Keystone
+# answers 500 then.
+exec "${in_root[@]}" /usr/bin/gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 1 --chdir "$in" \
 	--certfile "$in/tls.crt" --keyfile "$in/tls.key" --worker-tmp-dir /tmp --access-logfile - serve:application
