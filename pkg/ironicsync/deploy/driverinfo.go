@@ -3,8 +3,6 @@
 package deploy
 
 import (
-	"net/netip"
-	"net/url"
 	"runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -52,9 +50,6 @@ func DriverInfo(host *metal3.BareMetalHost, access bmc.Access, ramdisk Ramdisk) 
 	if ramdisk.KernelParams != "" {
 		// Ironic puts its configured parameters for %default%; without it, they are lost.
 		info["kernel_append_params"] = "%default% " + ramdisk.KernelParams
-	}
-	if ramdisk.ExternalURLv6 != "" && hasIPv6(access) {
-		info["external_http_url"] = ramdisk.ExternalURLv6
 	}
 	return info
 }
@@ -105,20 +100,4 @@ func (r Ramdisk) ImagesFor(arch string) Images {
 		return images
 	}
 	return r.Images
-}
-
-// hasIPv6 reports whether the BMC is given by an IPv6 address. Of a name nobody
-// knows what it resolves to.
-func hasIPv6(access bmc.Access) bool {
-	info := access.DriverInfo("", "")
-	host, _ := info["ipmi_address"].(string)
-	if address, ok := info["redfish_address"].(string); ok {
-		parsed, err := url.Parse(address)
-		if err != nil {
-			return false
-		}
-		host = parsed.Hostname()
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Is6() && !ip.Is4In6()
 }

@@ -57,19 +57,6 @@ func TestDriverInfo(t *testing.T) {
 			want:    m{"kernel_append_params": "%default% console=ttyS0", "force_persistent_boot_device": "Default"},
 		},
 
-		"IPv6 BMC": {
-			address: "redfish-virtualmedia+http://[2001:db8::1]:8000/redfish/v1/Systems/1", ramdisk: Ramdisk{ExternalURLv6: "http://[2001:db8::2]:6180"},
-			want: m{"external_http_url": "http://[2001:db8::2]:6180", "force_persistent_boot_device": "Default"},
-		},
-		"IPv6 BMC over IPMI": {
-			address: "ipmi://[2001:db8::1]:623", ramdisk: Ramdisk{ExternalURLv6: "http://[2001:db8::2]:6180"},
-			want: m{"external_http_url": "http://[2001:db8::2]:6180", "force_persistent_boot_device": "Default"},
-		},
-		"IPv6 BMC, not configured": {address: "redfish://[2001:db8::1]", want: m{"force_persistent_boot_device": "Default"}},
-		"IPv4 BMC":                 {address: "redfish://192.0.2.1", ramdisk: Ramdisk{ExternalURLv6: "http://x"}, want: m{"force_persistent_boot_device": "Default"}},
-		"IPv4 in IPv6":             {address: "redfish://[::ffff:192.0.2.1]", ramdisk: Ramdisk{ExternalURLv6: "http://x"}, want: m{"force_persistent_boot_device": "Default"}},
-		"BMC by name":              {address: "redfish://bmc.example.com", ramdisk: Ramdisk{ExternalURLv6: "http://x"}, want: m{"force_persistent_boot_device": "Default"}},
-
 		"persistent, image":        {options: []hostOption{wantsImage(imageURL)}, ramdisk: Ramdisk{ForcePersistentDirect: "Never", ForcePersistentLiveISO: "Always"}, want: m{"force_persistent_boot_device": "Never"}},
 		"persistent, custom":       {options: []hostOption{wantsMethod("a")}, ramdisk: Ramdisk{ForcePersistentDirect: "Never", ForcePersistentLiveISO: "Always"}, want: m{"force_persistent_boot_device": "Never"}},
 		"persistent, live ISO":     {options: []hostOption{live}, ramdisk: Ramdisk{ForcePersistentDirect: "Never", ForcePersistentLiveISO: "Always"}, want: m{"force_persistent_boot_device": "Always"}},

@@ -86,7 +86,7 @@ func (p Policy) Check(ctx context.Context, scheme, host string) error {
 		return nil
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	addresses, err := p.addressesOf(ctx, host)
+	addresses, err := p.Addresses(ctx, host)
 	if err != nil {
 		if p.Hosts.isAll() || p.Hosts.hasName(host) {
 			return nil
@@ -102,9 +102,10 @@ func (p Policy) Check(ctx context.Context, scheme, host string) error {
 	return nil
 }
 
-// addressesOf returns the addresses of a host, without zones. (Those of netip are compared with their zones, but the C library
+// Addresses returns the addresses of a host, which is an address or a name, without zones. An error means that the name cannot be looked up, or
+// has none. (Those of netip are compared with their zones, but the C library
 // takes a number as the zone of any address: [::%1] is the unspecified address, and connects to the machine itself.)
-func (p Policy) addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
+func (p Policy) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if address, ok := parseAddress(host); ok {
 		return []netip.Addr{address.WithZone("")}, nil
 	}

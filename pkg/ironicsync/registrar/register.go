@@ -127,6 +127,9 @@ func (r *Registrar) registrationPatches(reg registration, node *ironic.Node, cur
 	if params, has := current.DriverInfo[kernelParamsKey]; has && reg.wanted.keepsImage {
 		info[kernelParamsKey] = params // they may be those of the image
 	}
+	if url, has := current.DriverInfo[externalURLKey]; has && reg.wanted.keepsExternalURL {
+		info[externalURLKey] = url
+	}
 	patches := driverInfoPatches(current.DriverInfo, info, isPasswordKnown)
 	patches = append(patches, reg.wanted.patches(reg.host, node, current)...)
 	if node.IsOwnParent() && len(patches) == 0 && current.DriverInfo[ironic.PowerSupplyKey] == nil {

@@ -34,8 +34,10 @@ type wantedNode struct {
 	ramdisk          map[string]any // the part of driver_info that is not the BMC's
 	// image identifies the host's own image in ramdisk. keepsImage is set if the node keeps the image that
 	// it has, which image identifies, too.
-	image            string
-	keepsImage       bool
+	image      string
+	keepsImage bool
+	// keepsExternalURL is set if it is not known from where the BMC fetches virtual media.
+	keepsExternalURL bool
 	inspectInterface string // empty where ironic-inspector inspects
 	automatedClean   bool
 	disablePowerOff  *bool  // nil where Ironic knows no such thing, and nobody wants it
@@ -65,6 +67,7 @@ func (r *requirements) wantedOf(ctx context.Context, host *metal3.BareMetalHost,
 	if err := r.chooseRamdisk(ctx, host, access, wanted); err != nil {
 		return nil, err
 	}
+	r.chooseExternalURL(ctx, access, wanted)
 	features, err := r.ironic.Features(ctx)
 	if err != nil {
 		return nil, err
@@ -205,7 +208,7 @@ func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []iro
 	// Those that we do not always set: what a setting said that is gone must go, too,
 	// also where somebody has set it by hand. (Without deploy_kernel and the like of
 	// ours, the node may have its own.)
-	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", kernelParamsKey}
+	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", externalURLKey, kernelParamsKey}
 	if wanted["deploy_iso"] != nil {
 		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
 	} else if wanted["deploy_kernel"] != nil {
