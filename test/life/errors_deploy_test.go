@@ -63,7 +63,7 @@ func TestWrongChecksum(t *testing.T) {
 		t.Errorf("the error is %q", bmh.Status.ErrorMessage)
 	}
 	h.wrote(0)
-	// The checksum alone is no other image.
+	// The checksum alone is tried at once, with a new count.
 	h.wantImage()
 	h.wait("provisioned", isIn(metal3.StateProvisioned))
 	h.wrote(1)

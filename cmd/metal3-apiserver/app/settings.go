@@ -71,7 +71,7 @@ func addSettingsFlags(fs *pflag.FlagSet, s *reconcile.Settings) {
 	fs.IntVar(&s.ProvisioningLimit, "provisioning-limit", s.ProvisioningLimit,
 		"How many hosts are inspected, provisioned or deprovisioned at a time, not counting those with virtual media. 0 means no limit (env PROVISIONING_LIMIT).")
 	fs.IntVar(&s.MaxProvisioningRetries, "max-provisioning-retries", s.MaxProvisioningRetries,
-		"After how many failures in a row a host is no longer provisioned again.")
+		"After how many failures in a row a host is no longer provisioned again. 0 means no limit.")
 	fs.DurationVar(&s.CallbackTimeout, "callback-timeout", s.CallbackTimeout,
 		"How long a ramdisk may be silent on a node for which Ironic 29.0.5 no longer enforces its own time-outs. For all other nodes, Ironic does.")
 	fs.IntVar(&s.Workers, "workers", s.Workers, "How many hosts the leader works on at a time (env BMO_CONCURRENCY).")
@@ -161,7 +161,7 @@ func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 		value, min int
 	}{
 		{"provisioning-limit", s.ProvisioningLimit, 0},
-		{"max-provisioning-retries", s.MaxProvisioningRetries, 1},
+		{"max-provisioning-retries", s.MaxProvisioningRetries, 0},
 		{"workers", s.Workers, 1},
 	} {
 		if number.value < number.min {

@@ -166,10 +166,10 @@ func TestInvalidSettings(t *testing.T) {
 		"no number":               {variables: map[string]string{"PROVISIONING_LIMIT": "many"}, says: []string{`PROVISIONING_LIMIT is "many", it must be of type int`}},
 		"no boolean":              {variables: map[string]string{"PROVISIONING_NETWORK_DISABLED": "maybe"}, says: []string{`PROVISIONING_NETWORK_DISABLED is "maybe", it must be of type bool`}},
 		"no duration":             {variables: map[string]string{"IRONIC_CLIENT_TIMEOUT": "30"}, says: []string{`IRONIC_CLIENT_TIMEOUT is "30", it must be of type duration`}},
-		"retries":                 {args: []string{"--max-provisioning-retries=0"}, says: []string{"--max-provisioning-retries is 0"}},
+		"retries":                 {args: []string{"--max-provisioning-retries=-1"}, says: []string{"--max-provisioning-retries is -1"}},
 		"workers":                 {args: []string{"--workers=0"}, says: []string{"--workers is 0"}},
 		"several": {
-			variables: map[string]string{"PROVISIONING_LIMIT": "many", "BMO_CONCURRENCY": "0"}, args: []string{"--max-provisioning-retries=0"},
+			variables: map[string]string{"PROVISIONING_LIMIT": "many", "BMO_CONCURRENCY": "0"}, args: []string{"--max-provisioning-retries=-1"},
 			says: []string{"PROVISIONING_LIMIT", "BMO_CONCURRENCY is 0", "--max-provisioning-retries"},
 		},
 	} {

@@ -3,6 +3,8 @@
 package deploy
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -86,6 +88,13 @@ func AttemptChanged(host *metal3.BareMetalHost) bool {
 		return want.isNothing()
 	}
 	return want.url() != tried.url() || want.method != tried.method
+}
+
+// ImageCorrected reports whether the image in the spec differs from that of the last attempt in anything: its checksum or format, too.
+// That calls no attempt off, but what has failed before says nothing of the next one.
+func ImageCorrected(host *metal3.BareMetalHost) bool {
+	tried := host.Status.LastAttemptedImage
+	return tried != nil && host.Spec.Image != nil && !equality.Semantic.DeepEqual(tried, host.Spec.Image)
 }
 
 // The deploy interfaces that a host may need. They must be among Ironic's

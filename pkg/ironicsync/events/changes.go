@@ -364,6 +364,8 @@ func (c *change) deprovisioning() {
 		return
 	}
 	switch {
+	case status.Provisioning.State.RunsSomething():
+		c.normal("DeprovisioningCancelled", "Deprovisioning was cancelled before it began: the spec asks for what the machine runs")
 	case status.Provisioning.State != metal3.StatePoweringOffBeforeDelete && status.Provisioning.State != metal3.StateDeleting,
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available):
 		c.normal("DeprovisioningComplete", "Deprovisioning complete%s", after(status.OperationHistory.Deprovision))

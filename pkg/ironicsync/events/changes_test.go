@@ -430,6 +430,10 @@ func TestChanges(t *testing.T) {
 			changes{in(deprovisioning), deprovision(since(0))}, changes{in(available), deprovision(metric(0, 2)), nodeIn("available")},
 			[]string{"Normal DeprovisioningComplete: Deprovisioning complete after 2m0s"},
 		},
+		"deprovisioning taken back": {
+			changes{in(deprovisioning), deprovision(since(0))}, changes{in(provisioned), deprovision(metric(0, 2)), nodeIn("active")},
+			[]string{"Normal DeprovisioningCancelled: Deprovisioning was cancelled before it began: the spec asks for what the machine runs"},
+		},
 		"deprovisioned for deletion": {
 			changes{in(deprovisioning), deleted}, changes{in(metal3.StatePoweringOffBeforeDelete), deleted, nodeIn("available")},
 			[]string{"Normal DeprovisioningComplete: Deprovisioning complete"},

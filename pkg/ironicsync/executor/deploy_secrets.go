@@ -54,8 +54,8 @@ func (d *deployments) configDrive(ctx context.Context, host *metal3.BareMetalHos
 // host names none.
 func (d *deployments) pullSecret(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
 	image := host.Spec.Image
-	if image == nil || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" {
-		return "", nil
+	if image == nil || !deploy.IsOCI(image.URL) || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" {
+		return "", nil // of an image from elsewhere, it means nothing
 	}
 	secret, err := d.secrets.Data(ctx, host.Namespace, *image.OCIAuthSecretName)
 	if apierrors.IsNotFound(err) {

@@ -195,7 +195,7 @@ type Situation struct {
 	RegistrationTried bool
 	// NoRoom is set if there is no room for a limited step: what the machine runs goes on, and its power follows the spec.
 	NoRoom bool
-	// MaxRetries is how often in a row provisioning may fail.
+	// MaxRetries is how often in a row provisioning may fail; 0 is no limit.
 	MaxRetries int
 	// Restored says that the server's etcd was restored from a backup and that nobody has
 	// permitted the server to continue yet; empty otherwise.

@@ -161,11 +161,11 @@ func nextOfAvailable(s Situation) Step {
 		return nextOfPower(s)
 	case wantsInspection(host):
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
-	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError) && deploy.AttemptChanged(host):
+	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError) && (deploy.AttemptChanged(host) || deploy.ImageCorrected(host)):
 		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
 	case settingsDiffer(host), s.SettingsUnread != "", settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
-	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
+	case deploy.WantsImage(&host.Spec) && host.Spec.Online && (s.MaxRetries == 0 || host.Status.ProvisioningFailCount < s.MaxRetries):
 		if left, may := s.deploymentMayStillCome(); may {
 			return Step{Do: Wait, After: left} // it is undone, and does not give this attempt the config drive of the former one
 		}

@@ -108,7 +108,7 @@ func wantsImage(url string) hostOption {
 
 func attempting(url string) hostOption {
 	return func(h *metal3.BareMetalHost) {
-		h.Status.LastAttemptedImage = &metal3.Image{URL: url}
+		h.Status.LastAttemptedImage = &metal3.Image{URL: url, Checksum: url + ".sha256sum"}
 		h.Status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 	}
 }

@@ -40,7 +40,7 @@ type Settings struct {
 	// deprovisioned at a time, those with virtual media apart; the others wait,
 	// delayed. 0 is no limit.
 	ProvisioningLimit int
-	// MaxProvisioningRetries is how often a provisioning may fail in a row.
+	// MaxProvisioningRetries is how often a provisioning may fail in a row; 0 is no limit.
 	MaxProvisioningRetries int
 	// CallbackTimeout is how long a ramdisk may be silent on a node whose time-outs
 	// Ironic has forgotten.
