@@ -164,7 +164,7 @@ func (s subject) errorHelp(errorType metal3.ErrorType, message string) []string 
 				server = "Nothing has been done to the machine for the deployment. It goes on by itself when what is missing is there."
 				break
 			}
-			server = "The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or when the image or its checksum is changed."
+			server = "The server tries again by itself, after a pause that grows with the number of failures, until it has tried as often as it is allowed to (--max-provisioning-retries). After that, it tries again when you ask for it, or when the image or its checksum is changed."
 		case metal3.StateDeprovisioning:
 			server = "The server tries again by itself, after a pause that grows with the number of failures."
 		}

@@ -107,7 +107,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been available for 5m: an image can be written to it.",
 				"It has had a provisioning error for 2m: write_image failed.",
-				"The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or when the image or its checksum is changed.",
+				"The server tries again by itself, after a pause that grows with the number of failures, until it has tried as often as it is allowed to (--max-provisioning-retries). After that, it tries again when you ask for it, or when the image or its checksum is changed.",
 				"It has failed 3 times in a row.",
 				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},

@@ -61,7 +61,7 @@ func addSettingsFlags(fs *pflag.FlagSet, s *reconcile.Settings) {
 		"Have a ramdisk image built for each host, with a PreprovisioningImage: by another controller, or, if the flags above give an ISO or a kernel and a ramdisk, by this server, which offers these.")
 	fs.StringVar(&r.KernelParams, "kernel-params", "", "Parameters for the ramdisk's kernel, appended to those that Ironic is configured with.")
 	fs.StringVar(&r.ExternalURLv6, "ironic-external-url-v6", "",
-		"URL at which BMCs with an IPv6 address reach the virtual media that Ironic serves (env IRONIC_EXTERNAL_URL_V6).")
+		"URL at which BMCs that have only IPv6 addresses reach the virtual media that Ironic serves (env IRONIC_EXTERNAL_URL_V6).")
 	fs.StringVar(&r.ForcePersistentLiveISO, "live-iso-force-persistent-boot-device", r.ForcePersistentLiveISO,
 		"Whether the boot device of hosts with a live ISO is set persistently: Default (as the BMC requires), Always or Never (env LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE).")
 	fs.StringVar(&r.ForcePersistentDirect, "direct-deploy-force-persistent-boot-device", r.ForcePersistentDirect,

@@ -26,8 +26,8 @@ type Ramdisk struct {
 	// KernelParams are appended to the ramdisk's kernel command line, after
 	// Ironic's own.
 	KernelParams string
-	// ExternalURLv6 is the URL by which BMCs with an IPv6 address reach Ironic's
-	// virtual media.
+	// ExternalURLv6 is the URL by which BMCs that have only IPv6 addresses reach
+	// Ironic's virtual media.
 	ExternalURLv6 string
 	// ForcePersistentLiveISO and ForcePersistentDirect say whether boot devices are
 	// set for good, for hosts with a live ISO and for all others: Default, Always or

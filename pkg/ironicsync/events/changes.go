@@ -364,6 +364,8 @@ func (c *change) deprovisioning() {
 		return
 	}
 	switch {
+	case status.Provisioning.State.RunsSomething() && heldBecause(status) == metal3.DeploymentGoneReason:
+		c.normal("DeprovisioningCancelled", "Deprovisioning was cancelled, because the spec asks for what the machine ran. It may have begun")
 	case status.Provisioning.State.RunsSomething():
 		c.normal("DeprovisioningCancelled", "Deprovisioning was cancelled before it began: the spec asks for what the machine runs")
 	case status.Provisioning.State != metal3.StatePoweringOffBeforeDelete && status.Provisioning.State != metal3.StateDeleting,

@@ -434,6 +434,12 @@ func TestChanges(t *testing.T) {
 			changes{in(deprovisioning), deprovision(since(0))}, changes{in(provisioned), deprovision(metric(0, 2)), nodeIn("active")},
 			[]string{"Normal DeprovisioningCancelled: Deprovisioning was cancelled before it began: the spec asks for what the machine runs"},
 		},
+		"deprovisioning taken back, perhaps too late": {
+			changes{in(deprovisioning), deprovision(since(0))}, changes{in(provisioned), deprovision(metric(0, 2)), nodeIn("manageable"), func(h *host) {
+				h.Status.Record.Deployment = &metal3.Deployment{Gone: &metal3.GoneDeployment{}}
+			}},
+			[]string{"Normal DeprovisioningCancelled: Deprovisioning was cancelled, because the spec asks for what the machine ran. It may have begun"},
+		},
 		"deprovisioned for deletion": {
 			changes{in(deprovisioning), deleted}, changes{in(metal3.StatePoweringOffBeforeDelete), deleted, nodeIn("available")},
 			[]string{"Normal DeprovisioningComplete: Deprovisioning complete"},

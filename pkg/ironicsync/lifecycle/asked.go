@@ -160,17 +160,17 @@ func (s Situation) deploymentMayStillCome() (left time.Duration, may bool) {
 }
 
 // forgetting returns a step, or the one that forgets a request before it: one that counts as lost or, when there is nothing else to do
-// or the node goes, one of which this process knows that it does not come later. A step that is taken while Ironic is away does not wait for that, because
-// a request is only forgotten in view of the node.
+// or the node goes, one of which this process knows that it does not come later. A step that is taken while Ironic is away does not
+// wait for that, because // a request is only forgotten in view of the node.
 func forgetting(s Situation, step Step) Step {
-	record, idle := &s.Host.Status.Record, step.Do == Wait && step.After == 0 || step.Do == DeleteNode
+	record, mayForget := &s.Host.Status.Record, step.Do == Wait && step.After == 0 || step.Do == DeleteNode
 	if step.Do == Hold || NeedsNoNode(step) {
 		return step
 	}
-	if asked := record.Asked; asked != nil && (s.AskedKnownFor >= metal3.AskedLimit || idle && s.AskedInVain && asked.Times <= 1) {
+	if asked := record.Asked; asked != nil && (s.AskedKnownFor >= metal3.AskedLimit || mayForget && s.AskedInVain && asked.Times <= 1) {
 		return Step{Do: ForgetLost, Target: ironic.ProvisionTarget(asked.Target)}
 	}
-	if power := record.AskedPower; power != nil && (s.AskedPowerKnownFor >= metal3.AskedLimit || idle && s.PowerAnswered && power.Times <= 1) &&
+	if power := record.AskedPower; power != nil && (s.AskedPowerKnownFor >= metal3.AskedLimit || mayForget && s.PowerAnswered && power.Times <= 1) &&
 		!(isReboot(power) && s.node != nil && isSwitching(s.node)) { // whether a reboot has failed is known when it has ended
 		return Step{Do: ForgetLost, Power: ironic.PowerTarget(power.Target)}
 	}

@@ -190,8 +190,8 @@ func nextOfSilentRamdisk(s Situation) Step {
 
 func (s Situation) isSwitchedJustNow() bool { return s.changedWithin(rebuildPause) }
 
-// changedWithin reports whether the node came into its state within the last d, by Ironic's clock. The clock of the conductor that has
-// changed the state may be ahead of that of the API, or was: no more than d is waited for until they agree.
+// changedWithin reports whether the node came into its state within the last d, by Ironic's clock. It is false if the clock of the
+// conductor that has changed the state is ahead of that of the API by more than d: nobody waits until they agree.
 func (s Situation) changedWithin(d time.Duration) bool {
 	changed := s.node.StateChangedAt
 	return changed != nil && !s.IronicNow.IsZero() && s.IronicNow.Sub(changed.Time).Abs() < d

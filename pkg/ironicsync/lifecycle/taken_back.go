@@ -54,8 +54,8 @@ func observeUndeploying(status *metal3.BareMetalHostStatus, now time.Time) {
 		if d.Gone != nil && isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) {
 			d.Gone = nil
 		}
-	case state == ironic.Enroll, state == ironic.Verifying:
-		noteLoss(status, "", now) // which nobody has seen: no other state leads back to these
+	case state == ironic.Enroll, state == ironic.Verifying: // no other state leads back to these
+		noteLoss(status, "", now)
 	default:
 		noteUndeploying(d, state, now)
 	}
@@ -70,9 +70,9 @@ func noteUndeploying(d *metal3.Deployment, state ironic.ProvisionState, now time
 	}
 }
 
-// noteLoss notes that Ironic has no node of the host any more, which was in the state seen before. The node is created again with the same
-// UUID, and its state then says nothing of a request that was on its way. One for the end of the deployment may have been carried
-// out before that.
+// noteLoss notes that Ironic no longer has the host's node, which was last seen in the state seen. The node is created again with the same
+// UUID, and its state then says nothing of a request that was on its way. One that ends the deployment may have been carried out
+// before the loss.
 func noteLoss(status *metal3.BareMetalHostStatus, seen ironic.ProvisionState, now time.Time) {
 	d, asked := status.Record.Deployment, status.Record.Asked
 	if asked != nil {

@@ -50,7 +50,7 @@ func TestTakenBack(t *testing.T) {
 		}, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned", then: "Hold"},
 		"of a backup, and lost": {before: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.RestoredReason}
-		}, states: append([]ironic.ProvisionState{lost}, made...), want: "Hold"},
+		}, states: append([]ironic.ProvisionState{lost}, made...), want: "Wait"},
 		"cleaning when it was lost, as an older version has recorded it": {before: func(h *metal3.BareMetalHost) {
 			h.Status.Ironic.ProvisionState = string(ironic.Cleaning)
 		}, states: append([]ironic.ProvisionState{lost}, made...), want: "provide"},
@@ -61,7 +61,7 @@ func TestTakenBack(t *testing.T) {
 			node.UUID = h.Status.Provisioning.ID
 			with := h.Status.Record.RegisteredWith
 			if err := TakeOver(h, node, now); err != nil {
-				panic(err)
+				t.Error(err)
 			}
 			h.Status.Record.RegisteredWith = with // it was registered again
 			wantsImage("http://a")(h)
@@ -84,7 +84,7 @@ func TestTakenBack(t *testing.T) {
 			}
 			test.after(host)
 			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
-			step := nextOf(planned(host, node))
+			step, _ := next(planned(host, node))
 			if step.String() != test.want {
 				t.Fatalf("%s, want %s", step, test.want)
 			}
