@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs gofmt, the analyzers of hack/tools/lint (staticcheck's, go vet's, errorlint, bodyclose and exhaustive), depguard, which
-# checks the boundaries between the packages (.depguard.yaml), and misspell, and looks for the licence in each file. All of
-# them run even if one fails.
+# checks the boundaries between the packages (.depguard.yaml), and misspell, looks for the licence in each file, and checks
+# that the faults of hack/faults fit the code. All of them run even if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/goflags.sh
@@ -35,4 +35,6 @@ echo "depguard"
 bin/lint/depguard "${packages[@]}" || status=1
 echo "misspell"
 bin/lint/misspell -error -i adress,accesss,creater,transferer "${files[@]}" README.md CONTRIBUTING.md SECURITY.md docs || status=1
+echo "faults"
+hack/faults.sh --check || status=1
 exit $status
