@@ -40,6 +40,15 @@ func fault(f string) func(*ironic.Node) {
 // withUpdates has Ironic keep the firmware updates of a failed clean or service.
 func withUpdates(n *ironic.Node) { n.Internals.HasFirmwareUpdates = true }
 
+// changedBefore is a node that came into its state some time before Ironic answered.
+func changedBefore(d time.Duration) func(*ironic.Node) {
+	return func(n *ironic.Node) {
+		answered := now.Truncate(time.Second)
+		changed := answered.Add(-d)
+		n.ProvisionUpdatedAt, n.AnsweredAt = &changed, answered
+	}
+}
+
 func answeredAt(t time.Time) func(*ironic.Node) { return func(n *ironic.Node) { n.AnsweredAt = t } }
 
 func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
@@ -193,6 +202,11 @@ func TestNextOfHost(t *testing.T) {
 		"available, to be off":           {options: and(available, offline), node: nodeIn(ironic.Available), want: "soft-power-off"},
 		"not cleaned, to be off":         {options: and(available, offline), node: nodeIn(ironic.Manageable), want: "soft-power-off"},
 		"not cleaned, to be on":          {options: available, node: nodeIn(ironic.Manageable, off), want: "power-on"},
+		"available for 2s, to be on":     {options: available, node: nodeIn(ironic.Available, off, changedBefore(2*time.Second)), want: "Wait:4s"},
+		"not cleaned, for 2s, to be on":  {options: available, node: nodeIn(ironic.Manageable, off, changedBefore(2*time.Second)), want: "Wait:4s"},
+		"available for 5s, to be on":     {options: available, node: nodeIn(ironic.Available, off, changedBefore(imageGrace)), want: "power-on"},
+		"available for 2s, to be off":    {options: and(available, offline), node: nodeIn(ironic.Available, changedBefore(2*time.Second)), want: "soft-power-off"},
+		"available for 2s, with image":   {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Available, off, changedBefore(2*time.Second)), want: "=provisioning"},
 		"did not shut down":              {options: and(provisionedHost, offline, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, softTimedOut), change: hold, want: "power-off"},
 		"power failed just now":          {options: and(provisionedHost, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, off), change: hold, want: "Wait:7s"},
 		"something else failed":          {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(5), withError(metal3.ProvisioningError, "no", 5)), node: nodeIn(ironic.Available, off), change: hold, want: "power-on"},

@@ -175,11 +175,19 @@ func nextOfAvailable(s Situation) Step {
 		return Step{Do: SetState, State: metal3.StateProvisioning, Limited: true, Retry: host.Status.ProvisioningFailCount > 0}
 	}
 	step := nextOfPower(s)
-	if step.Do == Wait && step.After == 0 {
+	switch {
+	case step.Do == SwitchPower && step.Power == ironic.TargetPowerOn && s.changedWithin(imageGrace):
+		left := imageGrace - s.IronicNow.Sub(s.node.StateChangedAt.Time)
+		return Step{Do: Wait, After: left + time.Second} // Ironic's clock tells whole seconds
+	case step.Do == Wait && step.After == 0:
 		step.After = s.Hold
 	}
 	return step
 }
+
+// imageGrace is how long a host that has become available is not switched on. Who has waited for it gives it an image within that time,
+// and does not wait until Ironic, which has the node locked, has switched on a machine only to reset it for the deployment.
+const imageGrace = 5 * time.Second
 
 // nextUntilProvisioning is for an available host that is to be provisioned again, or when what is missing is there. It is not
 // switched on for that: Ironic has the node locked for as long as that takes, and switches the machine itself to clean and deploy it.

@@ -76,7 +76,7 @@ func TestBIOSSettings(t *testing.T) {
 		// At the moment that the host is available again, its settings say so.
 		w.wantBIOS("BootMode", "Bios")
 		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		if !w.biosSays(false, true) || w.bios().Status.Settings["BootMode"] != "Bios" || w.sim.BMC(0).BIOS()["BootMode"] != "Bios" || w.cleans() != 1 {
 			t.Errorf("%d cleans, and the status is %+v", w.cleans(), w.bios().Status)
 		}

@@ -117,7 +117,7 @@ func TestNodeThatIronicCannotShow(t *testing.T) {
 	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		id := w.host().Status.Provisioning.ID
 		w.sim.Sim.SetFaults(ironicsim.Faults{Unreadable: []string{id}})
 		w.after(2*time.Minute, "the host says so", func() bool {

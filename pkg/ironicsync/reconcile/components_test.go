@@ -97,7 +97,7 @@ func TestFirmwareUpdates(t *testing.T) {
 		// At the moment that the host is available again, its components say so.
 		w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios")
 		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		components = w.firmwareComponents()
 		if !w.firmwareSays(false, true) || len(components.Status.Updates) != 2 || components.Status.Components[0].CurrentVersion != "bios" || w.flashed() != "bmc bios" || w.cleans() != 1 {
 			t.Errorf("updated: %s, and the status is %+v", w.flashed(), components.Status)

@@ -94,7 +94,7 @@ func TestIronicRefusesWrites(t *testing.T) {
 					w.secret("secret")
 					if when != "registering" && when != "inspecting" {
 						w.hosts.Add(enrolled(0))
-						w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+						w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 					}
 					if when == "undeploying" {
 						w.provision()
@@ -180,7 +180,7 @@ func TestProtectedNode(t *testing.T) {
 		const words = "is protected and cannot be undeployed, rebuilt or deleted"
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		w.provision()
 		w.setNode("protected", true)
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })

@@ -124,7 +124,7 @@ func TestLife(t *testing.T) {
 		// Answers that take time come one after the other: how often the node is read then depends on nothing else.
 		w.sim.Sim.SetFaults(ironicsim.Faults{Latency: 37 * time.Millisecond})
 		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		if hw := w.host().Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 16384 {
 			t.Errorf("hardware is %+v", hw)
 		}
@@ -149,10 +149,10 @@ func TestLife(t *testing.T) {
 			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
 		}
 
-		// Two by name before it is created, one after that, and one when the image has been asked for, are needed; five come
-		// with polls, or six if one and a step come at the same moment. What becomes of the transitions is left to the polls:
+		// Two by name before it is created, one after that, one before it is switched on, and one when the image has been asked
+		// for, are needed; six come with polls, or seven if one and a step come at the same moment. What becomes of the transitions is left to the polls:
 		// read after each of them, it would be more.
-		if gets := w.sim.Count("GetNode"); gets > 10 {
+		if gets := w.sim.Count("GetNode"); gets > 12 {
 			t.Errorf("the node was read %d times on the way to provisioned", gets)
 		}
 		w.sim.Sim.SetFaults(ironicsim.Faults{})

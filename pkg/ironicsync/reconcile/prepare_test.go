@@ -42,7 +42,7 @@ func TestRAID(t *testing.T) {
 		host := enrolled(0)
 		mirrored(host)
 		w.hosts.Add(host)
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
 		w.expectMirror(1)
 		if n := w.sim.Count("provide"); n != 0 {
 			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
