@@ -74,6 +74,7 @@ wrong,nonsense://127.0.0.1,admin,password,00:00:5e:00:53:03,disabled,disabled,
 		t.Errorf("the list is\n%s", out)
 	}
 
+	s.WaitHost(t, ctx, ns, "good", "is on", func(h *metal3.BareMetalHost) bool { return h.Status.PoweredOn })
 	if out := mustBMH(t, ctx, ns, "", "power", "off", "good", "--mode", "hard", "--dry-run=server"); !strings.Contains(out, "good power off requested (server dry run)") {
 		t.Errorf("the dry run prints %q", out)
 	}
