@@ -98,6 +98,7 @@ provide() {
 		hack/tools/build.sh node
 		;;
 	prometheus) hack/tools/prometheus.sh ;;
+	axe) hack/tools/axe.sh ;;
 	chromium) test/ui/chromium.sh >/dev/null ;;
 	race) has_race || install "C compiler, which the race detector needs" gcc libc6-dev ;;
 	buildah)

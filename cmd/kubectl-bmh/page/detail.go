@@ -57,11 +57,16 @@ type Detail struct {
 	KeepsDisks bool `json:"keepsDisks,omitempty"`
 	// Deletion says what becomes of the machine if the host is deleted.
 	Deletion    string                  `json:"deletion"`
-	Labels      map[string]string       `json:"labels,omitempty"`
 	Explanation []string                `json:"explanation"`
 	Conditions  []Condition             `json:"conditions"`
 	Hardware    *metal3.HardwareDetails `json:"hardware,omitempty"`
 	Timeline    []Entry                 `json:"timeline"`
+	// Operations are the last registration, inspection, and so on, the earliest first.
+	Operations []Operation `json:"operations"`
+	// Commands are what to type to see more of the host, and of its Machine and Node.
+	Commands []string `json:"commands"`
+	// YAML is the host as kubectl get -o yaml shows it, without passwords in URLs.
+	YAML string `json:"yaml"`
 	// Missing says what the user may not read, or what could not be read.
 	Missing []string `json:"missing,omitempty"`
 }
@@ -85,9 +90,9 @@ func NewDetail(facts why.Facts, behind consumers.Consumer, missing []string, now
 	detail := &Detail{
 		Row: rowOf(host, behind), UID: string(host.UID), ResourceVersion: host.ResourceVersion, Created: host.CreationTimestamp,
 		Description: host.Spec.Description, BootMAC: host.Spec.BootMACAddress, BootMode: string(host.BootMode()),
-		NodeUUID: host.Status.Provisioning.ID, Labels: host.Labels,
+		NodeUUID:    host.Status.Provisioning.ID,
 		Explanation: why.Explain(facts, now), Conditions: conditionsOf(host), Hardware: host.Status.HardwareDetails,
-		Timeline: timelineOf(facts), Missing: missing,
+		Timeline: timelineOf(facts), Missing: missing, Operations: operationsOf(host), Commands: commandsOf(host, behind), YAML: yamlOf(host),
 		KeepsDisks: keepsDisks(host), Deletion: deletionOf(host),
 	}
 	if host.Spec.CustomDeploy != nil {

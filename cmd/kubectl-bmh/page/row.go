@@ -48,6 +48,8 @@ type Row struct {
 	// Ironic is the name of the IronicInstance whose Ironic has the host, empty for that of the server's flags.
 	Ironic  string `json:"ironic,omitempty"`
 	Problem string `json:"problem,omitempty"`
+	// Labels are what the map groups hosts by.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Version changes with each change of the host.
 	Version string `json:"version"`
 }
@@ -59,7 +61,7 @@ func rowOf(host *metal3.BareMetalHost, consumer consumers.Consumer) Row {
 		State: hosts.State(host), Tone: toneOf(host), IsLast: isLastKnown(host),
 		Step: progress.String(), Power: hosts.Power(host), Online: host.Spec.Online,
 		Machine: consumer.Machine, Node: consumer.Node, BMC: host.Spec.BMC.Address,
-		Problem: hosts.Problem(host), Version: host.ResourceVersion,
+		Problem: hosts.Problem(host), Labels: host.Labels, Version: host.ResourceVersion,
 	}
 	row.Fraction, _ = progress.Fraction()
 	if host.DeletionTimestamp != nil && host.Status.Provisioning.State != metal3.StateDeleting {

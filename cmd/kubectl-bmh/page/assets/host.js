@@ -14,7 +14,10 @@ const shortest = 1000, longest = 15_000;
 
 const binary = ["B", "KiB", "MiB", "GiB", "TiB"], decimal = ["B", "kB", "MB", "GB", "TB", "PB"];
 
-export function showHost({ main, fleet, title }, namespace, name) {
+// day is how much of the past the bars of operations show, in milliseconds.
+const day = 86_400_000;
+
+export function showHost({ main, fleet, title, overview }, namespace, name) {
   const called = fleet.nameOf({ namespace, name });
   title(called);
   const heading = h("h2", null, called);
@@ -27,10 +30,11 @@ export function showHost({ main, fleet, title }, namespace, name) {
   const section = (id, text) => { const body = h("div"); return { body, element: h("section", { "aria-labelledby": id }, h("h3", { id }, text), body) }; };
   const explanation = section("explanation", "Now"), facts = section("facts", "Facts"), conditions = section("conditions", "Conditions");
   const hardware = section("hardware", "Hardware"), timeline = section("timeline", "What has happened");
+  const operations = section("operations", "What took how long"), source = section("source", "For a terminal");
   main.append(
-    h("p", { class: "back" }, h("a", { href: "#/" }, "All hosts")),
+    h("p", { class: "back" }, h("a", { href: overview }, "All hosts")),
     h("div", { class: "title" }, heading, state), steps, h("p", { class: "progress" }, bar, " ", step), readError, error, buttons,
-    h("div", { class: "columns" }, explanation.element, facts.element, conditions.element, timeline.element, hardware.element));
+    h("div", { class: "columns" }, explanation.element, facts.element, conditions.element, timeline.element, operations.element, hardware.element, source.element));
 
   let detail = null, row = null, rights = {}, timer = 0, last = 0, isGone = false, isLeft = false, wasInFleet = false;
   const cache = new Map();
@@ -116,7 +120,24 @@ export function showHost({ main, fleet, title }, namespace, name) {
     fill(timeline.body, d.timeline, () => [d.timeline.length ? h("ol", { class: "timeline" }, d.timeline.map((e) => h("li", { class: e.isWarning ? "bad" : null },
       h("time", { datetime: e.time }, time(e.time)), " ", h("span", { "aria-hidden": "true", class: "mark" }, e.isWarning ? "▲" : "·"), " ", h("b", null, e.title), e.isWarning ? h("span", { class: "unseen" }, " (warning)") : null,
       " ", h("small", null, `${e.source}${e.count > 1 ? `, ${e.count} times` : ""}`), h("p", null, e.message)))) : h("p", { class: "hint" }, "Nothing was recorded, or it was too long ago: events last for an hour.")]);
+    fill(operations.body, [d.operations, Math.floor(Date.now() / 60_000)], () => operationsOf(d.operations));
     fill(hardware.body, d.hardware ?? null, () => hardwareOf(d.hardware));
+    drawSource(d);
+  }
+
+  // drawSource leaves the YAML open, and the place in it, while it changes.
+  function drawSource(d) {
+    fill(source.body, d.commands, () => [
+      h("ul", { class: "commands" }, d.commands.map((text) => h("li", null, h("code", null, text), " ", copyButton(() => text, `Copy ${text}`)))),
+      h("details", null, h("summary", null, "YAML"), copyButton(() => detail?.yaml ?? "", "Copy the YAML"), h("pre", { tabindex: "0", "aria-label": `YAML of ${called}` })),
+    ]);
+    setText(source.body.querySelector("pre"), d.yaml);
+  }
+
+  function copyButton(text, label) {
+    return h("button", { type: "button", "aria-label": label, onclick: async () => {
+      try { await navigator.clipboard.writeText(text()); announce("Copied"); } catch { announce("The browser does not permit copying"); }
+    } }, "Copy");
   }
 
   function drawActions() {
@@ -155,6 +176,22 @@ export function showHost({ main, fleet, title }, namespace, name) {
   rightsIn(namespace).then((r) => { rights = r; if (detail && !isLeft && !isGone) drawActions(); }, () => {});
   read();
   return () => { isLeft = true; clearInterval(tick); clearTimeout(timer); fleet.removeEventListener("change", drawRow); };
+}
+
+// operationsOf draws the last operation of each kind, and where in the last day it was.
+function operationsOf(operations) {
+  if (!operations.length) return [h("p", { class: "hint" }, "Nothing was recorded.")];
+  const now = Date.now(), at = (t) => Math.min(100, Math.max(0, 100 * (1 - (now - Date.parse(t)) / day)));
+  return [h("ol", { class: "operations" }, operations.map((o) => {
+    const left = at(o.start), width = (o.end ? at(o.end) : 100) - left;
+    const bar = h("span", { class: "bar" });
+    // The policy of the page forbids the attribute style in HTML, and permits this.
+    bar.style.marginInlineStart = `${left}%`;
+    bar.style.inlineSize = `${width}%`;
+    const isOld = o.end && now - Date.parse(o.end) > day;
+    return h("li", null, h("b", null, o.name), " ", h("time", { datetime: o.start }, time(o.start)), " ",
+      h("small", null, o.end ? `took ${duration(o.start, Date.parse(o.end))}` : `goes on for ${duration(o.start)}`), h("span", { class: "track", "aria-hidden": "true" }, isOld ? null : bar));
+  })), h("p", { class: "hint" }, "The bars show the last 24 hours, until now.")];
 }
 
 function hardwareOf(hardware) {

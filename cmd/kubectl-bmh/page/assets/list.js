@@ -46,6 +46,24 @@ export function showState(element, row) {
   setClass(element, `state ${row.tone}${row.isLast ? " last-known" : ""}`);
 }
 
+// isRecent reports whether a host came into its state within the last hour.
+export const isRecent = (row) => Boolean(row.since) && Date.now() - Date.parse(row.since) < 3_600_000;
+
+// matches reports whether a host has a text, in lower case, in what is shown of it or in a label, as KEY=VALUE.
+export const matches = (row, text) => !text ||
+  [row.namespace, row.name, row.state, row.step, `power ${row.power}`, row.consumer, row.machine, row.node, row.problem, row.bmc, row.ironic].some((t) => t?.toLowerCase().includes(text)) ||
+  Object.entries(row.labels ?? {}).some(([key, value]) => `${key}=${value}`.toLowerCase().includes(text));
+
+// isShown reports whether one of the buttons over the list, or a group of the map, selects a host.
+function isShown(row, show) {
+  if (show === "problems") return row.tone === "problem";
+  if (show === "busy") return row.tone === "busy";
+  if (show === "recent") return isRecent(row);
+  if (show.startsWith("state:")) return row.state === show.slice(6);
+  if (show.startsWith("label:")) return Object.entries(row.labels ?? {}).some(([key, value]) => `${key}=${value}` === show.slice(6));
+  return true;
+}
+
 // hostLink is the address of the view of a host.
 export const hostLink = (row) => `#/host/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
 
@@ -129,17 +147,11 @@ export function showList({ main, fleet, title }, query) {
     all.indeterminate = selected.size > 0 && !all.checked;
   }
 
-  const wanted = (row, text) => {
-    if (view.show === "problems" && row.tone !== "problem" || view.show === "busy" && row.tone !== "busy") return false;
-    if (view.show.startsWith("state:") && row.state !== view.show.slice(6)) return false;
-    return !text || [row.namespace, row.name, row.state, row.step, `power ${row.power}`, row.consumer, row.machine, row.node, row.problem, row.bmc, row.ironic].some((t) => t?.toLowerCase().includes(text));
-  };
-
   // draw brings the table to what the fleet and the filter are now. Rows are moved only if their order
   // has changed, so that a thousand of them stay where they are while a few change.
   function draw() {
     const text = view.text.toLowerCase(), sign = view.reverse ? -1 : 1;
-    visible = [...fleet.rows.values()].filter((row) => wanted(row, text)).sort((a, b) => sign * (sorts[view.sort](a, b) || compare(a.namespace, b.namespace) || compare(a.name, b.name)));
+    visible = [...fleet.rows.values()].filter((row) => isShown(row, view.show) && matches(row, text)).sort((a, b) => sign * (sorts[view.sort](a, b) || compare(a.namespace, b.namespace) || compare(a.name, b.name)));
     here = visible.slice(0, view.limit);
     for (const id of [...lines.keys()]) if (!fleet.rows.has(id)) lines.delete(id);
     // What is not shown must not be acted on.
@@ -171,27 +183,36 @@ export function showList({ main, fleet, title }, query) {
 
   // drawCounts shows how many hosts there are of each kind. A click shows only those.
   function drawCounts() {
-    const numbers = new Map([["all", fleet.rows.size], ["problems", 0], ["busy", 0]]);
+    const numbers = new Map([["all", fleet.rows.size], ["problems", 0], ["busy", 0], ["recent", 0]]);
     const states = new Map();
     for (const row of fleet.rows.values()) {
       if (row.tone === "problem") numbers.set("problems", numbers.get("problems") + 1);
       if (row.tone === "busy") numbers.set("busy", numbers.get("busy") + 1);
+      if (isRecent(row)) numbers.set("recent", numbers.get("recent") + 1);
       states.set(row.state, (states.get(row.state) ?? 0) + 1);
     }
     if (view.show.startsWith("state:") && !states.has(view.show.slice(6))) states.set(view.show.slice(6), 0);
     for (const [state, n] of [...states].sort(([a, x], [b, y]) => y - x || compare(a, b))) numbers.set(`state:${state}`, n);
-    const names = { all: plural(fleet.rows.size, "host"), problems: `${numbers.get("problems")} with a problem`, busy: `${numbers.get("busy")} busy` };
+    if (view.show.startsWith("label:")) numbers.set(view.show, [...fleet.rows.values()].filter((row) => isShown(row, view.show)).length);
+    const names = { all: plural(fleet.rows.size, "host"), problems: `${numbers.get("problems")} with a problem`, busy: `${numbers.get("busy")} busy`, recent: `${numbers.get("recent")} changed in the last hour` };
     for (const [show, button] of buttons) if (!numbers.has(show)) { button.remove(); buttons.delete(show); }
     for (const [show, n] of numbers) {
       let button = buttons.get(show);
       if (!button) {
-        button = h("button", { type: "button", onclick: () => { view.show = view.show === show ? "all" : show; changed(); } });
+        button = h("button", { type: "button", onclick: () => { choose(view.show === show ? "all" : show); } });
         buttons.set(show, button);
         counts.append(button);
       }
       setText(button, names[show] ?? `${n} ${show.slice(6)}`);
       button.setAttribute("aria-pressed", String(view.show === show));
     }
+  }
+
+  // choose shows other hosts; those that have changed lately, the last one first.
+  function choose(show) {
+    if (show === "recent") [view.sort, view.reverse] = ["since", false];
+    view.show = show;
+    changed();
   }
 
   function sortBy(name) {

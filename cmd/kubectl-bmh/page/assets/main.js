@@ -3,7 +3,9 @@
 import { openSession } from "./api.js";
 import { h, setText, time } from "./dom.js";
 import { Fleet } from "./live.js";
+import { listen } from "./keys.js";
 import { showList } from "./list.js";
+import { showMap } from "./map.js";
 import { showHost } from "./host.js";
 import { showForm } from "./add.js";
 import { showConsole } from "./console.js";
@@ -13,6 +15,8 @@ const fleet = new Fleet();
 // leave ends what the view that is shown does in the background.
 let leave = () => {};
 let isFirst = true;
+// overview is the address of the list or map that was shown last, with its filter.
+let overview = "#/";
 
 // parts decodes the parts of a path. One that was written by hand and cannot be decoded has none, which shows the list.
 function parts(path) {
@@ -23,19 +27,31 @@ function parts(path) {
   }
 }
 
-// route shows the view that the address names: #/, #/add, #/host/NAMESPACE/NAME or
+// split returns the path of an address and its query.
+const split = (hash) => hash.replace(/^#/, "").split("?");
+
+const isOverview = (path) => !["host", "console", "add"].includes(parts(path)[0]);
+
+// route shows the view that the address names: #/, #/map, #/add, #/host/NAMESPACE/NAME or
 // #/console/NAMESPACE/NAME. When the list itself changes its query, as the user filters, there is no event.
-function route() {
-  const [path, query] = location.hash.replace(/^#/, "").split("?");
+function route(event) {
+  const [path, query] = split(location.hash);
   const [view, namespace, name] = parts(path);
+  const left = event?.oldURL ? new URL(event.oldURL).hash : "";
+  if (left && isOverview(split(left)[0])) overview = left;
   leave();
   main.replaceChildren();
-  const context = { main, fleet, title: (text) => { document.title = `${text} · Bare metal hosts`; } };
+  const context = { main, fleet, overview, title: (text) => { document.title = `${text} · Bare metal hosts`; } };
+  for (const [id, isShown] of [["to-map", view === "map"], ["to-list", view !== "map" && isOverview(path)]]) {
+    const link = document.getElementById(id);
+    if (isShown) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+  }
   if (view === "host") leave = showHost(context, namespace, name);
   else if (view === "console") leave = showConsole(context, namespace, name);
   else if (view === "add") leave = showForm(context);
+  else if (view === "map") leave = showMap(context, new URLSearchParams(query));
   else leave = showList(context, new URLSearchParams(query));
-  if (!isFirst) main.focus();
+  if (!isFirst) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
   isFirst = false;
 }
 
@@ -64,6 +80,7 @@ function showFreshness() {
 
 async function start() {
   document.getElementById("skip").addEventListener("click", () => main.focus());
+  listen(() => overview, () => fleet.scope?.readOnly);
   fleet.addEventListener("freshness", showFreshness);
   try {
     await openSession();
