@@ -156,6 +156,13 @@ func (s *Sim) answer(c *call, to target) error {
 		return abort(http.StatusNotAcceptable, fmt.Sprintf("ironicsim imitates no requests below version 1.%d", minimum))
 	}
 	if ident, ok := c.path["node"]; ok {
+		// Below these names, the API has other resources.
+		switch {
+		case ident == "management" || ident == "maintenance":
+			return abort(http.StatusMethodNotAllowed, "")
+		case ident == "detail" || ident == "validate":
+			return badRequest("Unexpected arguments: fields")
+		}
 		if !validName(ident) && !isUUID(ident) {
 			return abort(http.StatusBadRequest, "Expected UUID or name for node: "+ident)
 		}

@@ -21,14 +21,14 @@ type form struct {
 	port, plainPort string
 	// query are the keys that the query may have.
 	query []string
-	// checkPath returns what is wrong with a path; nil where the path has no meaning, and may be any.
+	// checkPath returns what is wrong with a path.
 	checkPath func(path string) error
 }
 
 // form returns what may stand in addresses of the scheme.
 //
 //	scheme                port            path                             query
-//	ipmi, libvirt, none   623             any; it is ignored               privilegelevel=LEVEL
+//	ipmi, libvirt, none   623             ignored, but none of Redfish     privilegelevel=LEVEL
 //	all others, Redfish   443, or         that of the Redfish system;      none
 //	                      80 with +http   none, / or /redfish/v1 means
 //	                                      the only one that the BMC has
@@ -36,7 +36,7 @@ func (a Access) form() form {
 	if a.redfish() {
 		return form{port: "443", plainPort: "80", checkPath: checkSystem}
 	}
-	return form{port: "623", query: []string{"privilegelevel"}}
+	return form{port: "623", query: []string{"privilegelevel"}, checkPath: checkIgnored}
 }
 
 // Check returns what is wrong with an address that somebody writes, and what to write instead. Parse
@@ -147,10 +147,7 @@ func (f form) check(parsed *url.URL) error {
 	if strings.ContainsFunc(parsed.Path, isInvisible) {
 		return errors.New("the path has an encoded invisible character: leave it out")
 	}
-	if f.checkPath != nil {
-		return f.checkPath(parsed.Path)
-	}
-	return nil
+	return f.checkPath(parsed.Path)
 }
 
 func (f form) checkQuery(query string) error {
@@ -179,6 +176,14 @@ func (f form) checkQuery(query string) error {
 // that cannot be one. What is not among them may be one: the specification left the paths to the BMC until 2018.
 var notSystems = []string{
 	"managers", "chassis", "accountservice", "sessionservice", "eventservice", "updateservice", "taskservice", "tasks", "registries", "jsonschemas",
+}
+
+// checkIgnored refuses paths of Redfish in an address of IPMI: its scheme was left out, or written without a colon.
+func checkIgnored(path string) error {
+	if !strings.Contains(strings.ToLower(path)+"/", "/redfish/") {
+		return nil
+	}
+	return errors.New("the path is one of Redfish, which IPMI does not know: begin the address with redfish:// or redfish-virtualmedia://")
 }
 
 // checkSystem refuses paths of a Redfish service that are known not to be those of systems.

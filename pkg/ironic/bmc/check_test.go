@@ -151,6 +151,11 @@ func TestRefused(t *testing.T) {
 	}{
 		{"redfish://[fe80::1%eth0]" + system, "the zone of an IPv6 address is written with %25", false},
 		{"redfish://[fe80::1%25eth0]:443/%zz", "invalid URL escape", false},
+		{"redfish-virtualmedia://[192.0.2.1]:9000" + system, "brackets are for IPv6 addresses: write 192.0.2.1 without them", false},
+		// A path of Redfish without its scheme.
+		{"192.0.2.1" + system, "the path is one of Redfish, which IPMI does not know: begin the address with redfish://", isStored},
+		{"192.0.2.1:443/REDFISH", "begin the address with redfish://", isStored},
+		{"redfish//192.0.2.1" + system, "begin the address with redfish://", isStored},
 		// A second scheme.
 		{"redfish-virtualmedia://https://192.0.2.1" + system, "two schemes, redfish-virtualmedia and https: write redfish-virtualmedia://192.0.2.1" + system, isStored},
 		{"redfish-virtualmedia+https://http://192.0.2.1" + system, "two schemes, redfish-virtualmedia+https and http: write redfish-virtualmedia+http://192.0.2.1" + system, isStored},

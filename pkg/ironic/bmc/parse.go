@@ -64,6 +64,9 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		if _, zone, isZone := strings.Cut(bracketed, "%"); isZone && strings.HasPrefix(rest, "[") && !strings.HasPrefix(zone, "25") {
 			return fail("the zone of an IPv6 address is written with %%25, as in [fe80::1%%25eth0]")
 		}
+		if inside := strings.TrimPrefix(bracketed, "["); strings.HasPrefix(rest, "[") && !strings.Contains(inside, ":") {
+			return fail("brackets are for IPv6 addresses: write %s without them", excerpt(inside))
+		}
 		return fail("%s; use scheme://host[:port][/path]", excerpt(err.Error()))
 	}
 	host := parsed.Hostname()

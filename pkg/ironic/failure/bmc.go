@@ -207,8 +207,9 @@ var bmcConnectionRules = []rule{
 		"The server tries again by itself. If it lasts, update the firmware of the BMC at {address}, or Ironic."},
 		[]string{"returned code 412", "returned code 428", "preconditionfailed", "preconditionrequired"}},
 	{Meaning{"VirtualMediaNotSupported", "The BMC does not know the request that inserts virtual media.",
-		"Update the firmware of the BMC at {address}, or use the driver of its maker, such as idrac-virtualmedia:// for Dell; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
-		[]string{"virtual media mount failed * returned code 405", "virtual media mount failed * returned code 501", "virtual media mount failed * sys402"}},
+		"Update Ironic or the firmware of the BMC at {address}, or use the driver of its maker, such as idrac-virtualmedia:// for Dell; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
+		[]string{"virtual media mount failed * returned code 405", "virtual media mount failed * returned code 501", "virtual media mount failed * sys402",
+			"virtual media mount failed * actionparametermissing", "virtual media mount failed * propertymissing"}},
 	// What the BMC says is about its own connection to Ironic's web server.
 	{virtualMediaFailed, []string{"virtual media mount failed * returned code"}},
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
@@ -251,6 +252,10 @@ var bmcOutcomeRules = []rule{
 	{Meaning{bmcClock, "Ironic accepts the clock of the BMC only if it is right to a second, and could not set it.",
 		"Correct the clock of the BMC at {address}, or the NTP server by which the BMC goes: while it goes by one, nobody else can set its clock. Or the administrator of Ironic can switch that check off: [redfish]enable_verify_bmc_clock."},
 		[]string{"bmc clock verify step failed"}},
+	// Ironic looks for volumes at each storage controller, also at those that have none, such as a processor's.
+	{Meaning{"ControllerWithoutVolumes", "A storage controller of the machine has no volumes, and this release of Ironic fails for that.",
+		"Update Ironic, or remove spec.raid if the machine needs no volumes."},
+		[]string{"the attribute volumes/@odata.id is missing"}},
 	{Meaning{"BMCIncomplete", "The Redfish of the BMC lacks something that Ironic needs.",
 		"Update the firmware of the BMC at {address}, or use another driver, such as ipmi://."},
 		[]string{"the attribute * is missing from the resource", "the action * is missing from the resource", "the redfish chassis was not found", "resource http:// * not found", "resource https:// * not found"}},

@@ -35,6 +35,9 @@ func disks(inventory object, known []metal3.Storage) (disks []metal3.Storage) {
 // byPath begins the device names that are stable across reboots.
 const byPath = "/dev/disk/by-path/"
 
+// turning are the MediaTypes of Redfish whose drives rotate: SMR is shingled magnetic recording.
+var turning = []string{string(metal3.HDD), "SMR"}
+
 // storage returns a disk. drive is what its controller says of it, which has no fields if that is not known.
 func storage(disk, drive object, all []metal3.Storage) metal3.Storage {
 	known := knownDisk(all, disk)
@@ -42,7 +45,7 @@ func storage(disk, drive object, all []metal3.Storage) metal3.Storage {
 	name, path := read(disk.at("name"), knownName, toText), read(disk.at("by_path"), knownPath, toText)
 	s := metal3.Storage{
 		Name:               cmp.Or(path, name),
-		Rotational:         read(disk.at("rotational"), known.Rotational, toBool) || read(drive.at("media_type"), string(known.Type), toText) == string(metal3.HDD),
+		Rotational:         read(disk.at("rotational"), known.Rotational, toBool) || slices.Contains(turning, read(drive.at("media_type"), string(known.Type), toText)),
 		Type:               metal3.SSD,
 		SizeBytes:          metal3.Capacity(read(disk.at("size"), int64(known.SizeBytes), toWhole)),
 		Vendor:             read(disk.or("vendor", drive, "manufacturer"), known.Vendor, toText),

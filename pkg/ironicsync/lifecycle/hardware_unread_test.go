@@ -48,6 +48,10 @@ func TestHardwareFromParts(t *testing.T) {
 				{Name: "Disk 1", AlternateNames: []string{"Disk 1"}, Type: metal3.SSD, SizeBytes: 30, SerialNumber: "ABC"},
 			}},
 		},
+		"a drive that records in shingles": {
+			inventory: `{"disks": [{"name": "Bay 1", "size": 10}], "storage_controllers": [{"drives": [{"name": "Bay 1", "size": 10, "media_type": "SMR"}]}]}`,
+			want:      metal3.HardwareDetails{Storage: []metal3.Storage{{Name: "Bay 1", AlternateNames: []string{"Bay 1"}, Type: metal3.HDD, Rotational: true, SizeBytes: 10}}},
+		},
 		"a size beyond all numbers": {
 			inventory: `{"disks": [{"size": 9223372036854775808}, {"size": "9007199254740993"}, {"size": 1e12}]}`,
 			want:      metal3.HardwareDetails{Storage: []metal3.Storage{{Type: metal3.SSD}, {Type: metal3.SSD, SizeBytes: 9007199254740993}, {Type: metal3.SSD, SizeBytes: 1e12}}},

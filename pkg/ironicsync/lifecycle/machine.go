@@ -30,8 +30,12 @@ var placeholders = []string{
 	"notspecified", "notavailable", "notapplicable", "notpresent", "notset", "tobefilled", "tobefilledbyoem", "oem", "defaultstring", "default", "systemserialnumber",
 	"chassisserialnumber", "serialnumber", "serial", "unknown", "undefined", "invalid", "empty", "none", "null", "assettag", "noassettag", "virtual",
 	"unspecified", "unspecifiedsystemserialnumber", "unspecifiedbaseboardserialnumber", "sys1234567890", "sys9876543210", "sn12345", "sn1234567890",
-	"mb1234567890", "nullstring", "eval", "123456789000", "serialnumberxxxxxx",
+	"mb1234567890", "nullstring", "eval", "123456789000", "serialnumberxxxxxx", "systemserialnumb", "baseboardserialnumber", "oemserial", "notprovided",
+	"ssn12345678901234567", "bsn12345678901234567",
 }
+
+// placeholderPrefixes begin texts of a manufacturer's tool in which only the end differs.
+var placeholderPrefixes = []string{"tobefilledby", "oemdefaultstring"}
 
 // isPlaceholder reports whether what a machine says to be the serial number of a part is none: too short, left as it was, or typed in
 // as a sequence.
@@ -42,7 +46,8 @@ func isPlaceholder(serial string) bool {
 		}
 		return -1
 	}, serial)
-	return len(bare) < 4 || slices.Contains(placeholders, bare) || strings.Trim(bare, bare[:1]) == "" ||
+	return len(bare) < 4 || slices.Contains(placeholders, bare) ||
+		slices.ContainsFunc(placeholderPrefixes, func(prefix string) bool { return strings.HasPrefix(bare, prefix) }) || strings.Trim(bare, bare[:1]) == "" ||
 		strings.Contains("01234567890123456789abcdefghijklmnopqrstuvwxyz", bare)
 }
 

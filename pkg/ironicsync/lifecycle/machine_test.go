@@ -94,6 +94,7 @@ func TestLikeness(t *testing.T) {
 // TestPlaceholders: what is no serial number is none of a machine, nor of a disk.
 func TestPlaceholders(t *testing.T) {
 	for _, serial := range []string{
+		"SystemSerialNumb", "oem default string inject xxxxxxxxxx", "To Be Filled By O.E.M. by More String", "SSN12345678901234567",
 		"", " ", "n/a", "None", "NULL", "Not Specified", "Not Applicable", "To Be Filled By O.E.M.", "To be filled by O.E.M", "Default string", "default_string", "System Serial Number",
 		"Chassis Serial Number", "0123456789", "1234567890", "123456789", "12345678", "0000000000", "000-000-000", "ffffffff", "FFFFFFFFFFFF", "XXXXXXXX", "........", "Unknown", "O.E.M.",
 		"Unspecified System Serial Number", "SYS-1234567890", "SN-12345", "(null string)", "EVAL", "123456789000",

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -490,5 +491,18 @@ func TestNameOfBMCInCapitals(t *testing.T) {
 		if now := w.host(); nowUpdates != 1 || nowOthers != 0 || now.Status.Provisioning.ID != id || !w.in(metal3.StateProvisioned)() || now.Status.Ironic.PowerState != string(ironic.PowerOn) || password() != "kept" {
 			t.Errorf("%d updates and %d other requests; %s, %s", nowUpdates, nowOthers, now.Status.Provisioning.State, now.Status.ErrorMessage)
 		}
+	})
+}
+
+// TestNamesOfURLs: a host may have a name that Ironic reserves for other resources of its API. Its node's name has the namespace in front.
+func TestNamesOfURLs(t *testing.T) {
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
+		var keys []types.NamespacedName
+		for i, name := range []string{"detail", "maintenance", "management", "states", "validate"} {
+			host := enrolledIn(enginetest.Namespace, name, i)
+			w.addWithSecret(host)
+			keys = append(keys, enginetest.KeyOf(host))
+		}
+		w.after(2*time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
 	})
 }

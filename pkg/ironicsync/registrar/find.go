@@ -4,6 +4,7 @@ package registrar
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -38,9 +39,12 @@ func (r *Registrar) FindNode(ctx context.Context, host *metal3.BareMetalHost) (*
 	})
 }
 
+// namesOfURLs cannot be names of nodes: Ironic's API has other resources at /v1/nodes/NAME, and answers 400 or 405.
+var namesOfURLs = []string{"detail", "maintenance", "management", "states", "validate"}
+
 func (r *Registrar) findByName(ctx context.Context, host *metal3.BareMetalHost) (id string, err error) {
 	names := []string{lifecycle.NodeName(host)}
-	if !strings.Contains(host.Name, "~") {
+	if !strings.Contains(host.Name, "~") && !slices.Contains(namesOfURLs, host.Name) {
 		names = append(names, host.Name)
 	}
 	for _, name := range names {

@@ -238,8 +238,9 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"bare device name":  {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "sda"})}, want: []string{rootHint + ": must be /dev/NAME"}},
 		"empty device name": {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "/dev/"})}, want: []string{rootHint + ": must be /dev/NAME"}},
 		"hints of Ironic": {
-			mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "<in> PM9A3", Vendor: "<or> a <or> b", SerialNumber: "s== S1", WWN: "== 0x5"})},
+			mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "<in> PM9A3", Vendor: "<or> a <or> b", SerialNumber: "s== S1", WWN: "== 0x5", HCTL: "<range-in> [ 1 2 ]"})},
 			want: []string{
+				"spec.rootDeviceHints.hctl: leave out <range-in>",
 				"spec.rootDeviceHints.model: must not begin with an operator of Ironic: leave out <in>", "spec.rootDeviceHints.vendor: leave out <or>",
 				"spec.rootDeviceHints.serialNumber: leave out s==", "spec.rootDeviceHints.wwn: leave out ==",
 			},

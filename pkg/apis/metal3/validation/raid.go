@@ -50,15 +50,8 @@ func validateRAID(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.Erro
 // validateWantedVolumes applies the rules that the operator does not have. They are not for what a host has already.
 func validateWantedVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.ErrorList {
 	var all field.ErrorList
-	// The schema permits 0, but that of Ironic does not.
-	size := func(path *field.Path, gibibytes *int) {
-		if gibibytes != nil && *gibibytes == 0 {
-			all = append(all, field.Invalid(path.Child("sizeGibibytes"), 0, "must be 1 or more; leave it out to use all available space"))
-		}
-	}
 	for i, volume := range raid.HardwareRAIDVolumes {
 		path := path.Child("hardwareRAIDVolumes").Index(i)
-		size(path, volume.SizeGibibytes)
 		all = append(all, notBlank(path.Child("name"), volume.Name)...)
 		all = append(all, notBlank(path.Child("controller"), volume.Controller)...)
 		for j, disk := range volume.PhysicalDisks {
@@ -67,7 +60,10 @@ func validateWantedVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.Er
 	}
 	for i, volume := range raid.SoftwareRAIDVolumes {
 		path := path.Child("softwareRAIDVolumes").Index(i)
-		size(path, volume.SizeGibibytes)
+		// Hardware may have 0: Dell's BOSS controllers take no size, and Ironic sends none for 0.
+		if size := volume.SizeGibibytes; size != nil && *size == 0 {
+			all = append(all, field.Invalid(path.Child("sizeGibibytes"), 0, "must be 1 or more; leave it out to use all available space"))
+		}
 		for j := range volume.PhysicalDisks {
 			hints, path := &volume.PhysicalDisks[j], path.Child("physicalDisks").Index(j)
 			if *hints == (v1alpha1.RootDeviceHints{}) {

@@ -168,7 +168,7 @@ func validateRootDeviceHints(hints *v1alpha1.RootDeviceHints, path *field.Path) 
 	return all
 }
 
-var hintOperator = regexp.MustCompile(`^\s*(<(in|or|all-in)>|s?[=!]=|s?[<>]=?|=)`)
+var hintOperator = regexp.MustCompile(`^\s*(<(in|or|all-in|range-in)>|s?[=!]=|s?[<>]=?|=)`)
 
 // withoutOperator refuses a hint in the language of Ironic, in which the root devices of nodes are chosen. An operator is put in
 // front of what is written here, so no disk would fit.

@@ -26,6 +26,10 @@ func TestValidateRAID(t *testing.T) {
 			Level: "6+0", SizeGibibytes: ptr.To(1), Name: strings.Repeat("a", 64), NumberOfPhysicalDisks: ptr.To(2),
 			Controller: "c", PhysicalDisks: []string{"a", "b"},
 		})}},
+		"a size of Dell's BOSS": {mutations: []mutation{hardwareRAID(v1alpha1.HardwareRAIDVolume{
+			Level: "1", SizeGibibytes: ptr.To(0), Controller: "BOSS.SL.12-1", PhysicalDisks: []string{"a", "b"},
+		})}},
+		"no size":           {mutations: []mutation{softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "1", SizeGibibytes: ptr.To(0)})}, want: []string{software + "[0].sizeGibibytes: must be 1 or more"}},
 		"disks are counted": {mutations: []mutation{hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1", NumberOfPhysicalDisks: ptr.To(1)})}},
 		"nothing right": {
 			mutations: []mutation{hardwareRAID(v1alpha1.HardwareRAIDVolume{
