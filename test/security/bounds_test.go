@@ -87,6 +87,7 @@ func TestDecodedBodies(t *testing.T) {
 		atOnce.Go(func() {
 			switch got := post(disks("many", 400_000), "?dryRun=All"); got.code {
 			case http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+			case http.StatusGatewayTimeout: // on a slow machine, some wait for the others longer than a request may last
 			default:
 				t.Errorf("one of many bodies of 1.2 MB: %d %.500s", got.code, got.body)
 			}
