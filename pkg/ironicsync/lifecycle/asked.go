@@ -202,8 +202,8 @@ func ForgetLostRequest(host *metal3.BareMetalHost, step Step) {
 }
 
 // isLateDeployment reports whether a deployment of this host's has begun after the host had become available, because
-// Ironic was slow to carry out the request.
+// Ironic was slow to carry out the request. What a person has confirmed is none: it is what the host is to run.
 func isLateDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	d := host.Status.Record.Deployment
-	return d != nil && d.InstanceUUID != "" && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
+	return d != nil && !isDeploymentConfirmed(host, node) && d.InstanceUUID != "" && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
 }

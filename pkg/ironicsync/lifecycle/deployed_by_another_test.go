@@ -101,3 +101,18 @@ func TestIdentifyDeployment(t *testing.T) {
 		})
 	}
 }
+
+// TestIdentifyCreatedByHand: a person has created the node again, which Ironic had lost, and it has another UUID.
+func TestIdentifyCreatedByHand(t *testing.T) {
+	host, node := provisionedBy()
+	host.Status.Record.Deployment.MayAdopt = true
+	node.UUID, node.InstanceUUID, node.ProvisionState = "by-hand", "", ironic.Manageable
+	host.Status.Provisioning.ID = node.UUID
+	if IsIdentified(host, node) {
+		t.Fatal("what is to be adopted is recorded for another node")
+	}
+	IdentifyDeployment(host, node, now)
+	if d := host.Status.Record.Deployment; d.NodeUUID != node.UUID || !IsIdentified(host, node) {
+		t.Errorf("recorded is %+v", d)
+	}
+}

@@ -187,12 +187,15 @@ func IdentifyDeployment(host *metal3.BareMetalHost, node *ironic.Node, now time.
 	if record.Deployment.InstanceUUID == "" {
 		record.Deployment.InstanceUUID = newInstanceUUID(host, WholeSeconds(now))
 	}
+	if record.Deployment.MayAdopt { // a person may have created the node again, with another UUID
+		record.Deployment.NodeUUID = node.UUID
+	}
 }
 
 // IsIdentified reports whether IdentifyDeployment has nothing to record.
 func IsIdentified(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	d := host.Status.Record.Deployment
-	return d != nil && (d.InstanceUUID != "" || node.InstanceUUID != "")
+	return d != nil && (d.InstanceUUID != "" || node.InstanceUUID != "") && (d.NodeUUID == node.UUID || !d.MayAdopt)
 }
 
 // lastGroup is where the last of the groups of a UUID begins.

@@ -181,6 +181,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, recorded)
 	observeUndeploying(status, now)
+	observePendingRebuild(status, before)
 	observeAsked(status)
 	observeAskedPower(status)
 	rebootFailed := observeReboot(status, host)
@@ -190,7 +191,9 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeServicing(status, host, node, now)
 	switch node.PowerState {
 	case ironic.PowerOn, ironic.PowerOff:
-		status.PoweredOn = node.PowerState == ironic.PowerOn
+		// Ironic says off until the machine is on. Who fences it must not take that for the end.
+		isComingOn := node.TargetPowerState == ironic.TargetPowerOn && !isWantedOn(host)
+		status.PoweredOn = node.PowerState == ironic.PowerOn || isComingOn
 	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
 	}
 	observeInspection(status, host, seen, now)

@@ -110,3 +110,34 @@ func TestFailedRebootLeavesOthersDone(t *testing.T) {
 		t.Errorf("when nobody asks for it any more: %+v", next)
 	}
 }
+
+// TestOldRebootRequest: a request to reboot that did not count, because the machine ran nothing, does not reboot what it runs later.
+func TestOldRebootRequest(t *testing.T) {
+	for _, state := range []metal3.ProvisioningState{metal3.StateProvisioned, metal3.StateExternallyProvisioned} {
+		host := newHost(withState(metal3.StateAvailable), prepared, annotated(metal3.RebootAnnotation, ""), annotated(fenceKey, ""))
+		enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: state}, now)
+		if _, has := host.Annotations[metal3.RebootAnnotation]; has {
+			t.Errorf("%s: it would be rebooted", state)
+		}
+		if _, has := host.Annotations[fenceKey]; !has {
+			t.Errorf("%s: it is not kept off any more", state)
+		}
+	}
+}
+
+// TestFencedWhileComingOn: a machine that is to be off, and on which Ironic works to switch it on, is not shown as off.
+func TestFencedWhileComingOn(t *testing.T) {
+	comingOn := nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn })
+	host := newHost(provisionedHost...)
+	host.Status.PoweredOn = false
+	if observe(host, comingOn).Status.PoweredOn {
+		t.Error("shown as on before it is, and nobody has it fenced")
+	}
+	annotated(fenceKey, "")(host)
+	if !observe(host, comingOn).Status.PoweredOn {
+		t.Error("shown as off, and it comes on")
+	}
+	if observe(host, nodeIn(ironic.Active, off)).Status.PoweredOn {
+		t.Error("it is off, and not shown so")
+	}
+}

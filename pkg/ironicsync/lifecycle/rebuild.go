@@ -112,6 +112,19 @@ func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
 	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
 }
 
+// observePendingRebuild notes that the state of an active node has changed before Ironic was asked for the rebuild: it was serviced or
+// rescued, or Ironic's database was restored. The change would be taken for the rebuild. It goes by what is recorded of a request, and so
+// comes before observeAsked.
+func observePendingRebuild(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus) {
+	d, asked, node := status.Record.Deployment, status.Record.Asked, NodeOf(status)
+	if d == nil || d.Rebuild == nil || before == nil || node.ProvisionState != ironic.Active || !isDeployed(ironic.ProvisionState(before.ProvisionState)) {
+		return
+	}
+	if asked == nil || asked.NodeUUID != node.UUID || asked.Target != string(ironic.TargetRebuild) {
+		d.Rebuild.StateChangedAt = node.StateChangedAt
+	}
+}
+
 // hasStateChanged reports whether Ironic has changed the node's state since a moment when the last change
 // was at recorded; nil if there had been none.
 func hasStateChanged(recorded *metav1.MicroTime, node *Node) bool {

@@ -199,3 +199,39 @@ func TestNextOfRebuild(t *testing.T) {
 		})
 	}
 }
+
+// TestRebuildAfterService: a rebuild that waits is still to be done after somebody has serviced the machine, and one that was asked for
+// has ended when the node is active again.
+func TestRebuildAfterService(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked  bool
+		states []ironic.ProvisionState
+		want   string
+	}{
+		"serviced":           {states: []ironic.ProvisionState{ironic.Servicing, ironic.ServiceWait, ironic.Active}, want: "Rebuild"},
+		"serviced unseen":    {states: []ironic.ProvisionState{ironic.Active}, want: "Rebuild"},
+		"rescued":            {states: []ironic.ProvisionState{ironic.Rescue, ironic.Unrescuing, ironic.Active}, want: "Rebuild"},
+		"rebuilt":            {asked: true, states: []ironic.ProvisionState{ironic.Deploying, ironic.DeployWait, ironic.Active}, want: "=provisioned"},
+		"rebuilt unseen":     {asked: true, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
+		"rebuilt, not asked": {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, want: "=provisioned"},
+	} {
+		host, node := provisionedBy()
+		host = observe(host, node)
+		if err := RequestRebuild(host, node, now); err != nil {
+			t.Fatal(err)
+		}
+		if test.asked {
+			Ask(host, Step{Do: Rebuild}, false, 0, now)
+		}
+		at := *node.ProvisionUpdatedAt
+		for _, state := range test.states {
+			at = at.Add(time.Minute)
+			changed := at
+			node.ProvisionState, node.ProvisionUpdatedAt = state, &changed
+			host = observe(host, node)
+		}
+		if got := nextOf(planned(host, node)).String(); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}

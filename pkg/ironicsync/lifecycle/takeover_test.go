@@ -162,3 +162,24 @@ func TestInstanceOfEachAttempt(t *testing.T) {
 		t.Error("the next attempt has the same")
 	}
 }
+
+// TestTakeoverOfAvailable: what a person has confirmed of a host that counts as available is what the host is to run, and no deployment of
+// its own that has begun late and would be undone.
+func TestTakeoverOfAvailable(t *testing.T) {
+	host := newHost(withState(metal3.StateAvailable), prepared, wantsImage("http://images/a"))
+	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = "another" })
+	SetHold(host, Step{Reason: metal3.NodeOfAnotherClusterReason, Message: "seen"})
+	registered := host.Status.Record.RegisteredWith
+	host = observe(host, node)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
+	host.Status.Record.RegisteredWith = registered
+	if step := nextOf(planned(host, node)); step.String() != "=provisioned" {
+		t.Fatalf("the next step is %s", step)
+	}
+	enter(host, node, Step{Do: SetState, State: metal3.StateProvisioned}, now)
+	if step := nextOf(planned(host, node)); step.Do != Wait || host.Status.Provisioning.Image.URL != "http://images/a" {
+		t.Errorf("it runs %q, and the next step is %s", host.Status.Provisioning.Image.URL, step)
+	}
+}

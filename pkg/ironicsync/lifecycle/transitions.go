@@ -151,6 +151,7 @@ func RefuseProvisioning(host *metal3.BareMetalHost, message string) {
 
 func enterProvisioned(t transition) {
 	status, saved := t.status, &t.status.Provisioning
+	t.dropOldReboot()
 	switch {
 	case t.left == metal3.StateDeprovisioning: // what runs on the machine has not changed
 	case t.deployed && t.isDeployedByAnother(): // the record has what was to be deployed, so that the machine is left alone
@@ -172,6 +173,15 @@ func enterProvisioned(t transition) {
 	status.ProvisioningFailCount = 0
 }
 
+// dropOldReboot removes the annotation that asks for one reboot from a host that has run nothing so far, where it did not count: what the
+// machine runs from now on is not to be rebooted for a request of days ago.
+func (t transition) dropOldReboot() {
+	switch t.left {
+	case metal3.StateInspecting, metal3.StatePreparing, metal3.StateReady, metal3.StateAvailable:
+		RemoveRebootAnnotation(t.host)
+	}
+}
+
 // isDeployedByAnother reports whether a node that was being deployed runs something else in the end. Were that given the name of what
 // was to be deployed, the host would have it undeployed once Ironic has lost the node, and with it whose it is.
 func (t transition) isDeployedByAnother() bool {
@@ -180,6 +190,7 @@ func (t transition) isDeployedByAnother() bool {
 }
 
 func enterExternallyProvisioned(t transition) {
+	t.dropOldReboot()
 	takeDeployment(t.host, t.node)
 	t.saveSettings()
 	t.status.ProvisioningFailCount = 0
