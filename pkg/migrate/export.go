@@ -348,7 +348,7 @@ func (e *Export) updateCustomResources(ctx context.Context, uids UIDs) error {
 
 // isRefused reports whether an object cannot be written as it is: because of the schema of its CRD, or of a policy or webhook.
 func isRefused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return errors.Is(err, errDying) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // both lists the objects of a kind in the store, and the custom resources.

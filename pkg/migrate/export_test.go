@@ -127,8 +127,16 @@ func TestExportLeavesNoAPIService(t *testing.T) {
 // The user learns at once of all objects that the CRDs refuse, and the group is not given back without them.
 func TestExportListsWhatIsRefused(t *testing.T) {
 	h := newServed(t)
-	for _, name := range []string{"invalid", "fine", "forbidden"} {
+	for _, name := range []string{"invalid", "fine", "forbidden", "dying"} {
 		h.put(name, "u-"+name, "")
+	}
+	// A host that lives has the name of an earlier one, whose custom resource the operator would take for it.
+	dying := resourceOf("dying", "12")
+	dying.SetUID("earlier")
+	dying.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
+	dying.SetFinalizers([]string{"x"})
+	if _, err := h.export.Cluster.dynamic.Resource(h.export.kinds[0].resource(migrationVersion)).Namespace("ns").Create(t.Context(), dying, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	h.export.Cluster.dynamic.(*fake.FakeDynamicClient).PrependReactor("create", "baremetalhosts", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		item := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured)
@@ -141,14 +149,15 @@ func TestExportListsWhatIsRefused(t *testing.T) {
 		return false, nil, nil
 	})
 	err := h.export.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "\n - BareMetalHost ns/forbidden: ") || !strings.Contains(err.Error(), "\n - BareMetalHost ns/invalid: ") {
-		t.Errorf("export: %v, want both that are refused", err)
+	if err == nil || !strings.Contains(err.Error(), "\n - BareMetalHost ns/forbidden: ") || !strings.Contains(err.Error(), "\n - BareMetalHost ns/invalid: ") ||
+		!strings.Contains(err.Error(), "\n - BareMetalHost ns/dying: its custom resource is being deleted, and it is not: kubectl patch baremetalhosts.migration.metal3.io -n ns dying") {
+		t.Errorf("export: %v, want all that are refused", err)
 	}
 	if by, _, err := h.export.Cluster.servedBy(t.Context(), h.export.Target); err != nil || by != servedByServer {
 		t.Errorf("the group is served by %s (%v)", by, err)
 	}
 	items, err := h.export.Cluster.list(t.Context(), h.export.kinds[0], migrationVersion)
-	if err != nil || len(items) != 1 || items[0].GetName() != "fine" {
+	if err != nil || len(items) != 2 || items[0].GetName() != "dying" || items[0].GetUID() != "earlier" || items[1].GetName() != "fine" {
 		t.Errorf("the custom resources: %v (%v), want the others to be there", items, err)
 	}
 }

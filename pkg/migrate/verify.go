@@ -47,7 +47,7 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 	if err != nil {
 		return err
 	}
-	var missing refusals
+	var missing, deleted refusals
 	served, same, others := "", 0, 0
 	for _, kind := range defined {
 		resources, err := i.Cluster.customResources(ctx, kind, migrationVersion)
@@ -62,6 +62,10 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 			is := live[obj.Key]
 			if is != nil && is.UID == obj.UID {
 				same++
+				if obj.isBeingDeleted() && !is.isBeingDeleted() {
+					deleted.add("%s", obj)
+					continue
+				}
 				// The status is live. Everything else is the same, unless an earlier run was killed.
 				if path := firstDifference(obj.withoutServerFields(), is.withoutServerFields()); path != "" {
 					i.Report.Warn("%s differs from the CRDs in %s: it was changed after the switch, or changed in the CRDs while an earlier run was switching", obj, path)
@@ -94,6 +98,10 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 		"earlier run was killed while it was switching. Look at each with kubectl get RESOURCE.migration.metal3.io " +
 		"-n NAMESPACE NAME -o yaml, and create it again, or delete it as RESOURCE.migration.metal3.io with --wait=false; " +
 		"then run import --switch again"); err != nil {
+		return err
+	}
+	if err := deleted.err("these objects were deleted in the CRDs while an earlier run was switching, and are served as if they were not. " +
+		"Delete each again, or have its custom resource go by removing the finalizers of RESOURCE.migration.metal3.io; then run import --switch again"); err != nil {
 		return err
 	}
 	i.Report.Done("served with the UIDs that they had%s", served)

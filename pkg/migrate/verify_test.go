@@ -86,6 +86,10 @@ func TestVerifiesDespiteChanges(t *testing.T) {
 			map[string]string{"a": "u-a"}, ":\n - BareMetalHost ns/b", nil,
 		},
 		{
+			"deleted while a run was killed", []*unstructured.Unstructured{resourceOf("a", "9"), leaving}, map[string]string{"a": "u-a", "leaving": "u-leaving"},
+			"were deleted in the CRDs while an earlier run was switching, and are served as if they were not. Delete each again", nil,
+		},
+		{
 			"the server uses another etcd", []*unstructured.Unstructured{resourceOf("a", "9"), resourceOf("b", "9")},
 			map[string]string{"a": "other"}, "serves none of the objects", nil,
 		},

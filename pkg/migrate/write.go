@@ -4,6 +4,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -36,11 +37,19 @@ type writer struct {
 	version string
 }
 
+// errDying says that an object lives whose custom resource is being deleted, for example one of an earlier object of the name. Nothing
+// takes a deletion back, so the operator would undeploy the machine of such a host.
+var errDying = errors.New("its custom resource is being deleted, and it is not")
+
 // apply creates the custom resource, or updates it where it differs, including everything
 // that a client can write. is is the existing custom resource, or nil. apply returns the
 // resulting one.
 func (w *writer) apply(ctx context.Context, is *unstructured.Unstructured) (_ *unstructured.Unstructured, did outcome, err error) {
 	wanted := w.wanted()
+	if is != nil && is.GetDeletionTimestamp() != nil && wanted.GetDeletionTimestamp() == nil {
+		return nil, 0, fmt.Errorf("%w: kubectl patch %s.%s.%s -n %s %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}' lets that custom resource go",
+			errDying, w.obj.Kind.Resource, w.version, v1alpha1.GroupName, is.GetNamespace(), is.GetName())
+	}
 	if is == nil {
 		created := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(wanted.Object)}
 		if is, err = w.client.Create(ctx, created, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
