@@ -29,7 +29,7 @@ func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	for _, name := range namesOfSecrets(host) {
+	for _, name := range sets.List(sets.New(namesOfSecrets(host)...).Insert(r.secrets.HeldFor(host)...)) {
 		if err := r.secrets.Release(ctx, host, name); err != nil {
 			return Outcome{}, fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, name, err)
 		}

@@ -258,3 +258,36 @@ func TestSecretIsBeingDeleted(t *testing.T) {
 		}
 	})
 }
+
+// TestFormerSecretsAreReleased: Secrets that a host has named while it could not be registered are not held when it is, whichever
+// request has failed, and one that it still names is.
+func TestFormerSecretsAreReleased(t *testing.T) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.secret("wrong") // of the BMC
+		w.putCredentials(enginetest.Namespace, "refused")
+		w.putCredentials(enginetest.Namespace, "right")
+		held := func(name string) bool {
+			secret, err := w.secrets.client.CoreV1().Secrets(enginetest.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Contains(secret.Finalizers, metal3.SecretFinalizer)
+		}
+		w.hosts.Add(enrolled(0))
+		w.after(time.Minute, "refused by the BMC", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
+		w.sim.Refuse("UpdateNode", 400, "the conductor has no such driver")
+		w.sim.Refuse("CreateNode", 400, "the conductor has no such driver")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "refused" })
+		w.after(time.Minute, "claimed", func() bool { return held("refused") })
+		time.Sleep(10 * time.Second)
+		w.sim.Accept("UpdateNode")
+		w.sim.Accept("CreateNode")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "right" })
+		w.after(5*time.Minute, "available", w.in(metal3.StateAvailable))
+		for name, want := range map[string]bool{"bmc": false, "refused": false, "right": true} {
+			if held(name) != want {
+				t.Errorf("the Secret %s is held: %t", name, !want)
+			}
+		}
+	})
+}

@@ -19,6 +19,9 @@ import (
 // prepare gathers what Ironic is to be told of a host. The node is nil if it is yet to be created.
 func (r *Registrar) prepare(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node) (reg registration, err error) {
 	reg.host, reg.fence = host, fence
+	if tried := host.Status.TriedCredentials.Reference; tried != nil {
+		reg.former = tried.Name
+	}
 	access, err := r.accessTo(ctx, host)
 	if err != nil {
 		return reg, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -190,8 +191,8 @@ func (reg registration) missing(ports []string) string {
 	return strings.Join(messages, ". ")
 }
 
-// recordRegistered records that Ironic has what the spec and the Secret say, and releases the Secret that
-// was used before. The message says which ports are missing.
+// recordRegistered records that Ironic has what the spec and the Secret say, and releases the Secrets that
+// were used before. The message says which ports are missing.
 func (r *Registrar) recordRegistered(ctx context.Context, reg registration, message string, with metal3.RegisteredWith) error {
 	host := reg.host
 	_, err := r.Recorder.RecordWhileTrue(ctx, host, recorder.HasSpecOf(host), func(h *metal3.BareMetalHost) {
@@ -201,9 +202,17 @@ func (r *Registrar) recordRegistered(ctx context.Context, reg registration, mess
 	if err != nil {
 		return err
 	}
-	if previous := host.Status.TriedCredentials.Reference; previous != nil && previous.Name != host.Spec.BMC.CredentialsName {
-		if err := r.Secrets.Release(ctx, host, previous.Name); err != nil {
-			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, previous.Name, err)
+	return r.releaseFormer(ctx, reg)
+}
+
+// releaseFormer releases the Secrets that the host does not name any more. In a cluster that refuses owners, only that is known which was
+// tried last.
+func (r *Registrar) releaseFormer(ctx context.Context, reg registration) error {
+	host := reg.host
+	former := sets.New(r.Secrets.HeldFor(host)...).Insert(reg.former).Delete("", host.Spec.BMC.CredentialsName, host.Spec.PreprovisioningNetworkDataName)
+	for _, name := range sets.List(former) {
+		if err := r.Secrets.Release(ctx, host, name); err != nil {
+			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, name, err)
 		}
 	}
 	return nil

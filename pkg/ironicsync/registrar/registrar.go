@@ -83,6 +83,8 @@ type registration struct {
 	fence       ironic.Fence
 	wanted      *wantedNode
 	credentials secrets.Credentials
+	// former is the name of the Secret that was tried before; empty if none was.
+	former string
 }
 
 // problem is why a host cannot be registered, which another try does not change.

@@ -33,9 +33,43 @@ func newWatcher(meta metadata.Interface, namespaces []string) *watcher {
 	}
 	w := &watcher{informers: map[string]cache.SharedIndexInformer{}}
 	for _, namespace := range namespaces {
-		w.informers[namespace] = MetadataInformer(meta, "secrets", namespace)
+		informer := MetadataInformer(meta, "secrets", namespace)
+		_ = informer.AddIndexers(cache.Indexers{heldByOwner: ownersOfHeld}) // fails only after the informer was started
+		w.informers[namespace] = informer
 	}
 	return w
+}
+
+// heldByOwner is the index of the Secrets with the finalizer, by namespace and UID of their owners.
+const heldByOwner = "held-by-owner"
+
+func ownersOfHeld(obj any) (keys []string, err error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok || !slices.Contains(m.Finalizers, metal3.SecretFinalizer) {
+		return nil, nil
+	}
+	for _, owner := range m.OwnerReferences {
+		keys = append(keys, m.Namespace+"/"+string(owner.UID))
+	}
+	return keys, nil
+}
+
+// HeldFor returns the names of the Secrets that have the finalizer and belong to a host, according to the watch: those that it names, and
+// those that it has named before and that were not released, because a registration failed or this process was killed.
+func (w *watcher) HeldFor(host *metal3.BareMetalHost) (names []string) {
+	informer := w.informerOf(host.Namespace)
+	if informer == nil {
+		return nil
+	}
+	held, err := informer.GetIndexer().ByIndex(heldByOwner, host.Namespace+"/"+string(host.UID))
+	if err != nil { // there is no such index
+		return nil
+	}
+	for _, obj := range held {
+		names = append(names, obj.(*metav1.PartialObjectMetadata).Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // run watches until ctx ends.
@@ -80,13 +114,18 @@ func (w *watcher) watched(namespace, name string) string {
 	return ""
 }
 
+// informerOf returns the informer that has the Secrets of a namespace; nil if they are not watched.
+func (w *watcher) informerOf(namespace string) cache.SharedIndexInformer {
+	if informer, all := w.informers[metav1.NamespaceAll]; all {
+		return informer
+	}
+	return w.informers[namespace]
+}
+
 // metadataOf returns the metadata of a Secret according to the watch; nil if the watch has not shown it.
 func (w *watcher) metadataOf(namespace, name string) *metav1.PartialObjectMetadata {
-	informer, ok := w.informers[metav1.NamespaceAll]
-	if !ok {
-		informer, ok = w.informers[namespace]
-	}
-	if !ok {
+	informer := w.informerOf(namespace)
+	if informer == nil {
 		return nil
 	}
 	obj, exists, err := informer.GetStore().GetByKey(namespace + "/" + name)
