@@ -248,6 +248,9 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 	}
 	mayExist := subscription.Status.SubscriptionID != "" || mayBeCreated(subscription)
 	if mayExist && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
+		if metal3.IsPaused(host) {
+			return nil // somebody else may be at work on its BMC. The end of the pause requeues the subscription
+		}
 		err := c.unsubscribe(ctx, subscription, host)
 		unproven := new(kinds.UnprovenError)
 		isGone := errors.As(err, &unproven) || ironic.IsNotFound(err) && !host.DeletionTimestamp.IsZero()
