@@ -291,6 +291,7 @@ func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted fun
 func TestQuietHostsAreNotWritten(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-0")
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is on", func(h *metal3.BareMetalHost) bool { return h.Status.PoweredOn })
 	before := settled(t, ctx, ns, "worker-0")
 	polls := ironicRequests(t, ctx)
 	// Six polls of the leader and a few reads go by.
