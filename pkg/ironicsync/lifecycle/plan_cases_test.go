@@ -122,6 +122,7 @@ func TestNextOfHost(t *testing.T) {
 		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *situation) { s.SettingsDigest = "others" }, want: "Register"},
 		"Secret changed while provisioned": {options: provisionedHost, node: nodeIn(ironic.Active),
 			change: func(s *situation) { s.SecretVersion = "8" }, want: "Register"},
+		"password to be told again":    {options: and(provisionedHost, func(h *metal3.BareMetalHost) { h.Status.TriedCredentials.Version = "" }), node: nodeIn(ironic.Active, fault(ironic.FaultPowerFailure)), want: "Register"},
 		"refused just now":             {options: []hostOption{withRegistration(metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), change: hold, want: "Wait:7s"},
 		"refused before":               {options: []hostOption{withRegistration(metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
 		"verification failed just now": {node: nodeIn(ironic.Enroll, lastError("no")), change: hold, want: "Wait:7s"},

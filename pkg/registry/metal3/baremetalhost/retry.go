@@ -70,6 +70,10 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	if counted {
 		status.ErrorCount, status.ProvisioningFailCount, status.Record.MachineErrors = 0, 0, 0
 	}
+	if failed := status.Record.Error; failed != nil && (failed.Cause == metal3.BMCRefuses || failed.Cause == metal3.BMCSilentOrRefuses) {
+		// Ironic may have another password than the Secret, because its database was restored, and shows none: it is told again.
+		status.TriedCredentials.Version = ""
+	}
 	switch {
 	case status.ErrorType == "":
 		previous.Message = "there was nothing to retry: the host has no error"
