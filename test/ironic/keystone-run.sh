@@ -55,14 +55,25 @@ if [ "$new" ]; then
 	"${in_root[@]}" /usr/bin/keystone-manage --config-file "$in/keystone.conf" bootstrap --bootstrap-password "$password" \
 		--bootstrap-region-id RegionOne --bootstrap-public-url "$url" --bootstrap-internal-url "$url" --bootstrap-admin-url "$url"
 fi
-# Keystone takes the command line of gunicorn for its own unless it is cut off.
+# Keystone takes the command line of gunicorn for its own unless it is cut off. One request at a time: sqlite refuses to write, and at
+# once, for a transaction that has read before another one wrote, and Keystone answers 500 then.
 cat >"$dir/serve.py" <<'C'
 import sys
+import threading
 sys.argv = sys.argv[:1]
 from keystone.server.wsgi import initialize_public_application
-application = initialize_public_application()
+keystone = initialize_public_application()
+one = threading.Lock()
+
+
+def application(environ, start_response):
+    with one:
+        answer = keystone(environ, start_response)
+        try:
+            return list(answer)
+        finally:
+            answer.close()
 C
-# One request at a time: sqlite refuses to write, and at once, for a transaction that has read before another one wrote, and Keystone
-# answers 500 then.
-exec "${in_root[@]}" /usr/bin/gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 1 --chdir "$in" \
+# A connection on which no request has come yet takes a thread, and clients open some in advance.
+exec "${in_root[@]}" /usr/bin/gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 32 --chdir "$in" \
 	--certfile "$in/tls.crt" --keyfile "$in/tls.key" --worker-tmp-dir /tmp --access-logfile - serve:application
