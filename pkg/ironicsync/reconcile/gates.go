@@ -200,14 +200,17 @@ func (g *gates) enterDeployment(host *metal3.BareMetalHost) bool {
 }
 
 // leaveDeployment ends what enterDeployment has begun. A host whose deployment Ironic has accepted keeps its place until it is
-// seen at work.
+// seen at work: by the index, which may lag behind several steps of the host.
 func (g *gates) leaveDeployment(host *metal3.BareMetalHost, accepted bool) {
 	g.deployments.Leave(host.Namespace)
-	if accepted && !isExempt(host) && !isBusy(host) {
-		g.provisioning.Keep(host.Namespace, host.Name)
-	} else {
-		g.leave(g.provisioning, keyOf(host))
+	key := keyOf(host)
+	if accepted && !isExempt(host) {
+		g.provisioning.Keep(key.Namespace, key.Name)
+		if !isBusy(g.hosts.Get(key)) {
+			return
+		}
 	}
+	g.leave(g.provisioning, key)
 }
 
 // hostGone frees the places of a host that is gone.
