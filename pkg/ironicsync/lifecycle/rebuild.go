@@ -112,12 +112,15 @@ func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
 	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
 }
 
-// observePendingRebuild notes that the state of an active node has changed before Ironic was asked for the rebuild: it was serviced or
-// rescued, or Ironic's database was restored. The change would be taken for the rebuild. It goes by what is recorded of a request, and so
-// comes before observeAsked.
+// observePendingRebuild notes that a node is active again that was serviced or rescued before Ironic was asked for the rebuild. That would
+// be taken for the rebuild. A change that nobody has seen is taken for it: somebody else may have written the image, and it is not written
+// twice. It goes by what is recorded of a request, and so comes before observeAsked.
 func observePendingRebuild(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus) {
 	d, asked, node := status.Record.Deployment, status.Record.Asked, NodeOf(status)
-	if d == nil || d.Rebuild == nil || before == nil || node.ProvisionState != ironic.Active || !isDeployed(ironic.ProvisionState(before.ProvisionState)) {
+	if d == nil || d.Rebuild == nil || before == nil || node.ProvisionState != ironic.Active {
+		return
+	}
+	if was := ironic.ProvisionState(before.ProvisionState); !isDeployed(was) || was == ironic.Active {
 		return
 	}
 	if asked == nil || asked.NodeUUID != node.UUID || asked.Target != string(ironic.TargetRebuild) {

@@ -209,7 +209,7 @@ func TestRebuildAfterService(t *testing.T) {
 		want   string
 	}{
 		"serviced":           {states: []ironic.ProvisionState{ironic.Servicing, ironic.ServiceWait, ironic.Active}, want: "Rebuild"},
-		"serviced unseen":    {states: []ironic.ProvisionState{ironic.Active}, want: "Rebuild"},
+		"changed unseen":     {states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
 		"rescued":            {states: []ironic.ProvisionState{ironic.Rescue, ironic.Unrescuing, ironic.Active}, want: "Rebuild"},
 		"rebuilt":            {asked: true, states: []ironic.ProvisionState{ironic.Deploying, ironic.DeployWait, ironic.Active}, want: "=provisioned"},
 		"rebuilt unseen":     {asked: true, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
