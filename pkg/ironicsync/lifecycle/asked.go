@@ -161,7 +161,7 @@ func (s Situation) deploymentMayStillCome() (left time.Duration, may bool) {
 
 // forgetting returns a step, or the one that forgets a request before it: one that counts as lost or, when there is nothing else to do
 // or the node goes, one of which this process knows that it does not come later. A step that is taken while Ironic is away does not
-// wait for that, because // a request is only forgotten in view of the node.
+// wait for that, because a request is only forgotten in view of the node.
 func forgetting(s Situation, step Step) Step {
 	record, mayForget := &s.Host.Status.Record, step.Do == Wait && step.After == 0 || step.Do == DeleteNode
 	if step.Do == Hold || NeedsNoNode(step) {

@@ -112,18 +112,17 @@ func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
 	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
 }
 
-// observePendingRebuild notes that a node is active again that was serviced or rescued before Ironic was asked for the rebuild. That would
-// be taken for the rebuild. A change that nobody has seen is taken for it: somebody else may have written the image, and it is not written
-// twice. It goes by what is recorded of a request, and so comes before observeAsked.
+// observePendingRebuild follows a node that is serviced or rescued before Ironic was asked for the rebuild, which would be taken for the
+// rebuild when the node is active again. Any other change of the state is taken for it, also one that nobody has seen: somebody else
+// may have written the image, and it is not written twice; and a rebuild that has ended is not pending again. It goes by what is recorded
+// of a request, and so comes before observeAsked.
 func observePendingRebuild(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus) {
 	d, asked, node := status.Record.Deployment, status.Record.Asked, NodeOf(status)
-	if d == nil || d.Rebuild == nil || before == nil || node.ProvisionState != ironic.Active {
+	if d == nil || d.Rebuild == nil || before == nil || asked != nil && asked.Target == string(ironic.TargetRebuild) {
 		return
 	}
-	if was := ironic.ProvisionState(before.ProvisionState); !isDeployed(was) || was == ironic.Active {
-		return
-	}
-	if asked == nil || asked.NodeUUID != node.UUID || asked.Target != string(ironic.TargetRebuild) {
+	isAside := func(state ironic.ProvisionState) bool { return isDeployed(state) && state != ironic.Active }
+	if (isAside(node.ProvisionState) || isAside(ironic.ProvisionState(before.ProvisionState))) && d.Rebuild.StateChangedAt.Equal(before.StateChangedAt) {
 		d.Rebuild.StateChangedAt = node.StateChangedAt
 	}
 }

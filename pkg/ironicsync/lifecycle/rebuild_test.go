@@ -208,11 +208,12 @@ func TestRebuildAfterService(t *testing.T) {
 		states []ironic.ProvisionState
 		want   string
 	}{
-		"serviced":           {states: []ironic.ProvisionState{ironic.Servicing, ironic.ServiceWait, ironic.Active}, want: "Rebuild"},
-		"changed unseen":     {states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
-		"rescued":            {states: []ironic.ProvisionState{ironic.Rescue, ironic.Unrescuing, ironic.Active}, want: "Rebuild"},
-		"rebuilt":            {asked: true, states: []ironic.ProvisionState{ironic.Deploying, ironic.DeployWait, ironic.Active}, want: "=provisioned"},
-		"rebuilt unseen":     {asked: true, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
+		"serviced":       {states: []ironic.ProvisionState{ironic.Servicing, ironic.ServiceWait, ironic.Active}, want: "Rebuild"},
+		"changed unseen": {states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
+		"rescued":        {states: []ironic.ProvisionState{ironic.Rescue, ironic.Unrescuing, ironic.Active}, want: "Rebuild"},
+		"rebuilt":        {asked: true, states: []ironic.ProvisionState{ironic.Deploying, ironic.DeployWait, ironic.Active}, want: "=provisioned"},
+		"rebuilt unseen": {asked: true, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
+		"rebuilt, then serviced, while nothing was planned": {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active, ironic.Servicing, ironic.Active}, want: "=provisioned"},
 		"rebuilt, not asked": {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, want: "=provisioned"},
 	} {
 		host, node := provisionedBy()

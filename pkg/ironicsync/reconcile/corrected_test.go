@@ -278,8 +278,9 @@ func TestFormerSecretsAreReleased(t *testing.T) {
 		w.sim.Refuse("UpdateNode", 400, "the conductor has no such driver")
 		w.sim.Refuse("CreateNode", 400, "the conductor has no such driver")
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "refused" })
-		w.after(time.Minute, "claimed", func() bool { return held("refused") })
-		time.Sleep(10 * time.Second)
+		w.after(time.Minute, "refused by Ironic", func() bool {
+			return held("refused") && strings.Contains(w.host().Status.ErrorMessage, "no such driver")
+		})
 		w.sim.Accept("UpdateNode")
 		w.sim.Accept("CreateNode")
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "right" })
