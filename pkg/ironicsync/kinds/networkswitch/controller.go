@@ -139,7 +139,11 @@ func (c *Controller) configure(ctx context.Context, namespace string, devices []
 		found, problem, err := c.credentials(ctx, device)
 		switch {
 		case err != nil:
-			return 0, err
+			// Without this switch, the configuration would take away what may work.
+			if apierrors.IsInternalError(err) { // as for a Secret that kube-apiserver cannot decrypt
+				verdicts[i] = verdict(metav1.ConditionUnknown, SecretErrorReason, err.Error()+"; until it can be read, no switch of this namespace is configured")
+			}
+			return 0, cmp.Or(c.report(ctx, devices[i:i+1], verdicts[i:]), err)
 		case problem != "":
 			verdicts[i] = verdict(metav1.ConditionFalse, CredentialErrorReason, problem)
 			after = missingRetry

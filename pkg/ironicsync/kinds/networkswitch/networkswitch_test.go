@@ -110,6 +110,7 @@ type world struct {
 	secrets    map[string]map[string][]byte
 	owned      []string
 	refused    string // the name of a Secret that may not be changed
+	unreadable string // the name of a Secret that kube-apiserver cannot read
 	writeError error
 	superseded bool // another replica leads
 }
@@ -127,6 +128,9 @@ func (w *world) Own(_ context.Context, _, name string, owner metav1.OwnerReferen
 	data, exists := w.secrets[name]
 	if !exists {
 		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	if name == w.unreadable {
+		return nil, apierrors.NewInternalError(errors.New("no matching key was found for the provided transformer"))
 	}
 	if name == w.refused {
 		return nil, apierrors.NewForbidden(corev1.Resource("secrets"), name, errors.New("denied by a policy"))
@@ -262,6 +266,28 @@ func TestSecretsThatCannotBeWritten(t *testing.T) {
 		if _, after, err := w.configure(t); err != nil || after != 0 {
 			t.Errorf("%s, without switches: again after %s, %v", name, after, err)
 		}
+	}
+}
+
+// TestUnreadableSecret: a switch whose Secret kube-apiserver cannot read stays in the configuration, and says what the others wait for.
+func TestUnreadableSecret(t *testing.T) {
+	w := &world{
+		switches: []*metal3.BareMetalSwitch{newSwitch("a", "00:1b:21:aa:bb:cc", nil), newSwitch("b", "00:1b:21:aa:bb:cd", nil)}, unreadable: "b",
+		secrets: map[string]map[string][]byte{
+			"a": data("username", "admin", "password", "secret"), "b": data("username", "admin", "password", "secret"), "configs": data("of", "both"), "keys": nil,
+		},
+	}
+	conditions, _, err := w.configure(t)
+	if !apierrors.IsInternalError(err) || string(w.secrets["configs"]["of"]) != "both" {
+		t.Errorf("%v; configuration %q", err, w.secrets["configs"])
+	}
+	for _, part := range []string{"Unknown SecretError: ", "Secret metal3/b", "transformer", "no switch of this namespace is configured"} {
+		if !strings.Contains(conditions["b"], part) {
+			t.Errorf("the switch says %q, want %q in it", conditions["b"], part)
+		}
+	}
+	if conditions["a"] != "" {
+		t.Errorf("the other switch says %q, although nothing was written", conditions["a"])
 	}
 }
 
