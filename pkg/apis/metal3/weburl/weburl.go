@@ -48,6 +48,9 @@ func Parse(text string, schemes []string) (*url.URL, error) {
 		return nil, fmt.Errorf("must be a URL with one of the schemes %s", strings.Join(schemes, ", "))
 	case parsed.Scheme == "oci" && !strings.HasPrefix(text, "oci:"):
 		return nil, errors.New("must begin with oci:// in lower case, because Ironic accepts no other spelling")
+	case strings.HasSuffix(parsed.Host, ":"):
+		// As of oci://https://registry.example/image, whose host a parser takes to be "https".
+		return nil, errors.New("must be a URL with one scheme, and with a port where a colon follows the host")
 	case strings.TrimSpace(text) != text || strings.ContainsFunc(text, isHidden):
 		return nil, errors.New("must be a URL without control characters, and without spaces at its ends")
 	case strings.ContainsFunc(parsed.Host, func(r rune) bool { return r > unicode.MaxASCII }):

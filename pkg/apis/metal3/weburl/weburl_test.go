@@ -47,6 +47,8 @@ func TestParse(t *testing.T) {
 		"http://a/\u202eb":               "control characters",
 		"http://a/\u200bb":               "control characters",
 		"OCI://a/b":                      "lower case",
+		"oci://https://a/b":              "one scheme",
+		"http://a:/b":                    "one scheme",
 		"http://169。254.169.254":         "ASCII",
 		"http://169%E3%80%82254.169.254": "ASCII",
 	} {
