@@ -238,7 +238,8 @@ export function showList({ main, fleet, title }, query) {
   const tick = setInterval(() => {
     for (const line of lines.values()) if (line.element.isConnected && line.row.since) setText(line.cells.since, duration(line.row.since));
   }, 1000);
+  const recount = setInterval(draw, 60_000); // what changed an hour ago is not recent any more
   fleet.addEventListener("change", draw);
   draw();
-  return () => { clearInterval(tick); fleet.removeEventListener("change", draw); };
+  return () => { clearInterval(tick); clearInterval(recount); fleet.removeEventListener("change", draw); };
 }
