@@ -235,7 +235,7 @@ func (o *oracle) blame(format string, args ...any) {
 	}
 }
 
-// lookAge is for how long a look at host and node counts: docs/life.md, "The leader was suspended".
+// lookAge is for how long a look at host and node counts: docs/life.md, "When parts of the server fail".
 const lookAge = 20 * time.Second
 
 // askedWithin reports whether a user has asked for something at some moment of the last lookAge.
