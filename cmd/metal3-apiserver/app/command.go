@@ -69,6 +69,6 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
 	cmd.SetFlagErrorFunc(explainOperatorFlag)
-	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx), NewEtcdCommand(ctx))
+	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx), NewEtcdCommand(ctx), newVersionCommand())
 	return cmd
 }

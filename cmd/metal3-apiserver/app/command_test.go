@@ -4,6 +4,7 @@ package app
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
@@ -70,6 +72,23 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	if out, errs, code := command(t, "--version"); code != 0 || errs != "" || out != version.Line("metal3-apiserver")+"\n" {
+		t.Errorf("exit code %d: %q, %q", code, out, errs)
+	}
+}
+
+// TestVersionCommand: the command tells what decides whether two builds, or a build and an Ironic, work together.
+func TestVersionCommand(t *testing.T) {
+	out, errs, code := command(t, "version")
+	for _, part := range []string{version.Line("metal3-apiserver") + "\n", "metal3.io/v1alpha1, ironic.metal3-apiserver.io/v1alpha1\n", fmt.Sprintf(" %d\n", metal3.RecordEpoch), " 1.82 or later"} {
+		if code != 0 || errs != "" || !strings.Contains(out, part) {
+			t.Errorf("exit code %d: %q, %q; want %q", code, out, errs, part)
+		}
+	}
+	var printed build
+	if out, errs, code = command(t, "version", "-o", "json"); code != 0 || errs != "" || json.Unmarshal([]byte(out), &printed) != nil || printed.RecordEpoch != metal3.RecordEpoch {
+		t.Errorf("exit code %d: %q, %q", code, out, errs)
+	}
+	if out, errs, code = command(t, "version", "-o", "yaml"); code != 1 || out != "" || !strings.Contains(errs, "json") {
 		t.Errorf("exit code %d: %q, %q", code, out, errs)
 	}
 }
