@@ -38,20 +38,26 @@ func TestTutorialsOnACluster(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 			t.Cleanup(cancel)
 			c := newCluster(t, ctx, later)
+			c.install()
 			for _, address := range bmcs {
 				c.machines = append(c.machines, c.ironic.AddBMC("ipmi://"+address, "admin", "s3cret"))
 			}
-			reader := tutorial{t: t, ctx: ctx, path: c.nodes.Bin + ":" + bin, dir: c.dir, kubeconfig: c.kube.Admin.Kubeconfig, before: c.compare}
-			reader.follow(name)
-			if c.compared < 5 {
-				t.Errorf("%d commands are between the first that stops the server and the last that needs its hosts", c.compared)
-			}
+			c.follow(name, bin)
 		})
 	}
 }
 
-// cluster is one on which the server is installed with an embedded etcd, and the folder from which somebody has done that, as
-// docs/install.md says.
+// follow runs the commands of a page, and compares what they do to the machines.
+func (c *cluster) follow(name, bin string) {
+	c.t.Helper()
+	reader := tutorial{t: c.t, ctx: c.ctx, path: c.nodes.Bin + ":" + bin, dir: c.dir, kubeconfig: c.kube.Admin.Kubeconfig, before: c.compare}
+	reader.follow(name)
+	if c.compared < 5 {
+		c.t.Errorf("%d commands are between the first that stops the server and the last that needs its hosts", c.compared)
+	}
+}
+
+// cluster is one for which somebody has followed docs/install.md, with an embedded etcd, and the folder in which they have done that.
 type cluster struct {
 	t      *testing.T
 	ctx    context.Context
@@ -96,9 +102,13 @@ func newCluster(t *testing.T, ctx context.Context, later string) *cluster {
 	stopAtEnd(t, c.nodes.Stop)
 	c.writeFiles()
 	c.kubectl("apply", "-f", "metal3-apiserver/artifacts/apiservice/namespace.yaml")
+	return c
+}
+
+func (c *cluster) install() {
+	c.t.Helper()
 	c.kubectl("apply", "-k", "my-cluster")
 	c.kubectl("wait", "--for=condition=Available", "apiservice/v1alpha1.metal3.io", "--timeout=5m")
-	return c
 }
 
 // compare looks before a command whether the last one has done anything to the machines, from the first one on that stops the server to

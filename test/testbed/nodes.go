@@ -41,11 +41,12 @@ type NodesOptions struct {
 //   - a pod is a process of this machine: the program of its image, with metal3-apiserver's usual flags in a testbed instead of those
 //     of the Deployment, or with the arguments of the container, for another pod;
 //   - a claim is a directory, which is mounted nowhere: there is a new one for each claim;
+//   - a pod with a subcommand has the rights of its ServiceAccount, and no Secrets but the certificate of the servers' authority;
 //   - the Service leads to the server's port (Server.Route);
-//   - "kubectl exec" runs the command on this machine, with the directory of the claim instead of its mount point, if Bin is in
-//     PATH before kubectl.
+//   - "kubectl exec" runs the command on this machine, with the directory of the claim instead of its mount point, and "kubectl logs"
+//     shows what a Job has logged when it has ended, if Bin is in PATH before kubectl.
 type Nodes struct {
-	// Bin is a directory with a kubectl that can exec. All other commands are those of the real one.
+	// Bin is a directory with a kubectl that knows exec and logs. All other commands are those of the real one.
 	Bin string
 
 	options NodesOptions
@@ -75,8 +76,8 @@ func StartNodes(options NodesOptions) (*Nodes, error) {
 			return nil, err
 		}
 	}
-	script := strings.NewReplacer("KUBECTL", options.Kube.kubectl, "PODS", n.path("pods"), "MOUNT_POINT", mountPoint).Replace(kubectlExec)
-	if err := os.WriteFile(filepath.Join(n.Bin, "kubectl"), []byte(script), 0o700); err != nil {
+	script := strings.NewReplacer("KUBECTL", options.Kube.kubectl, "PODS", n.path("pods"), "LOGS", options.Dir, "MOUNT_POINT", mountPoint).Replace(kubectlScript)
+	if err := errors.Join(os.WriteFile(filepath.Join(n.Bin, "kubectl"), []byte(script), 0o700), os.WriteFile(n.path("ca.crt"), options.Kube.ca.pem, 0o600)); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -157,7 +158,12 @@ func (n *Nodes) handle(ctx context.Context, event watch.EventType, pod *corev1.P
 		if err := n.begin(ctx, pod); err != nil {
 			return err
 		}
-		return n.setReady(ctx, pod)
+		if err := n.setReady(ctx, pod); err != nil {
+			return err
+		}
+		if process := n.processes[pod.UID]; process != nil {
+			n.ended.Go(func() { n.awaitEnd(ctx, pod, process) })
+		}
 	}
 	return nil
 }
@@ -183,7 +189,11 @@ func (n *Nodes) begin(ctx context.Context, pod *corev1.Pod) (err error) {
 		return err
 	}
 	if !strings.HasPrefix(container.Args[0], "--") { // a subcommand
-		n.processes[pod.UID], err = command{name: pod.Name, log: n.path(pod.Name + ".log"), path: program, args: container.Args}.start()
+		args, err := n.argsOf(pod, volume)
+		if err != nil {
+			return err
+		}
+		n.processes[pod.UID], err = command{name: pod.Name, log: n.path(pod.Name + ".log"), path: program, args: args}.start()
 		return err
 	}
 	server, err := NewServer(ServerOptions{
@@ -226,49 +236,3 @@ func (n *Nodes) end(uid types.UID) (err error) {
 	delete(n.processes, uid)
 	return err
 }
-
-func (n *Nodes) setReady(ctx context.Context, pod *corev1.Pod) error {
-	now, started, container := metav1.Now(), true, pod.Spec.Containers[0]
-	pod = pod.DeepCopy()
-	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-	for _, condition := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: container.Name, Image: container.Image, Ready: true, Started: &started,
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
-	}}
-	status, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": pod.Status})
-	if err != nil {
-		return err
-	}
-	_, err = n.pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status")
-	return err
-}
-
-// kubectlExec is the script that stands in for kubectl exec.
-const kubectlExec = `#!/usr/bin/env bash
-# All commands but exec are those of the real kubectl.
-set -euo pipefail
-[ "${1-}" = exec ] || exec KUBECTL "$@"
-shift
-namespace=default target='' stdin=''
-while [ "$1" != -- ]; do
-	case $1 in
-	-i) stdin=yes ;;
-	-n) namespace=$2; shift ;;
-	-*) echo "this kubectl exec knows no $1" >&2; exit 2 ;;
-	*) target=$1 ;;
-	esac
-	shift
-done
-shift
-selector=$(KUBECTL get -n "$namespace" "$target" -o go-template='{{range $key, $value := .spec.selector.matchLabels}}{{$key}}={{$value}},{{end}}')
-pod=$(KUBECTL get pods -n "$namespace" -l "${selector%,}" --field-selector=status.phase=Running -o jsonpath='{.items[0].metadata.name}')
-. "PODS/$pod"
-[ "$1" = /metal3-apiserver ] || { echo "exec: \"$1\": the image has no such program" >&2; exit 126; }
-shift
-[ -n "$stdin" ] || exec </dev/null
-mounted=MOUNT_POINT # in a variable, because of its slashes
-exec "$program" "${@//$mounted/$volume}"
-`
