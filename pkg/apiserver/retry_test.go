@@ -54,6 +54,16 @@ func TestRetry(t *testing.T) {
 			h.Status.ErrorCount, h.Status.ProvisioningFailCount, h.Status.Record.MachineErrors = 0, 0, 0
 		}), code: 201, status: ordered},
 		{name: "held", before: and(func(h *metal3.BareMetalHost) { h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason} }), code: 201, status: held},
+		{name: "refused by the BMC", before: and(func(h *metal3.BareMetalHost) {
+			h.Status.TriedCredentials.Version = "7"
+			h.Status.Record.Error = &metal3.HostError{Type: metal3.ProvisioningError, Cause: metal3.BMCRefuses}
+		}), code: 201, status: was},
+		{name: "refused by the BMC, again", before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			failed(h, n)
+			h.Status.ErrorCount, h.Status.ProvisioningFailCount, h.Status.Record.MachineErrors = 0, 0, 0
+			h.Status.TriedCredentials.Version = "7"
+			h.Status.Record.Error = &metal3.HostError{Type: metal3.ProvisioningError, Cause: metal3.BMCRefuses}
+		}, code: 201, status: ordered},
 		{name: "no error", code: 201, status: metal3.HostRetryStatus{Message: "there was nothing to retry: the host has no error"}},
 		{name: "no error any more", before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
 			h.Status.ErrorCount, h.Status.ProvisioningFailCount = 2, 1
@@ -97,7 +107,10 @@ func TestRetry(t *testing.T) {
 			}
 			want := before.DeepCopy()
 			want.Status.ErrorCount, want.Status.ProvisioningFailCount = 0, 0
-			if before.Status.ErrorCount+before.Status.ProvisioningFailCount > 0 {
+			if before.Status.Record.Error != nil {
+				want.Status.TriedCredentials.Version = "" // Ironic is told the password again
+			}
+			if before.Status.ErrorCount+before.Status.ProvisioningFailCount > 0 || before.Status.Record.Error != nil {
 				want.Status.Record.MachineErrors = 0
 				want.ResourceVersion, want.Status.LastUpdated = after.ResourceVersion, after.Status.LastUpdated
 				if after.Status.LastUpdated.IsZero() {

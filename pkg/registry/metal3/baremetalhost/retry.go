@@ -70,9 +70,8 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	if counted {
 		status.ErrorCount, status.ProvisioningFailCount, status.Record.MachineErrors = 0, 0, 0
 	}
-	if failed := status.Record.Error; failed != nil && (failed.Cause == metal3.BMCRefuses || failed.Cause == metal3.BMCSilentOrRefuses) {
-		// Ironic may have another password than the Secret, because its database was restored, and shows none: it is told again.
-		status.TriedCredentials.Version = ""
+	if mayHaveFormerPassword(status) {
+		status.TriedCredentials.Version = "" // Ironic is told the Secret's again
 	}
 	switch {
 	case status.ErrorType == "":
@@ -85,4 +84,11 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 		previous.Message = "the host was already due to be tried again"
 	}
 	return previous
+}
+
+// mayHaveFormerPassword reports whether Ironic may have another password than the Secret, because its database was restored: it shows
+// none, but the BMC may be refusing it.
+func mayHaveFormerPassword(status *metal3.BareMetalHostStatus) bool {
+	failed := status.Record.Error
+	return failed != nil && (failed.Cause == metal3.BMCRefuses || failed.Cause == metal3.BMCSilentOrRefuses)
 }

@@ -167,7 +167,7 @@ func (s statusStrategy) mayBeOperator(ctx context.Context) bool {
 // The permission to write a status must not include any of that: a lie would have a machine undeployed and its disks
 // erased, or would have another controller believe that it is off. What is left can be written, because nothing is concluded
 // from it, as the tests show, except that lower counts of errors have the server try again, and higher ones have it wait
-// longer, or provision no more.
+// longer, or provision no more, and that retry can have Ironic told a password again.
 // A host that has no node or no hardware yet can be given either: a node must then be proven to be the host's.
 func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	if stored.Provisioning.ID == "" {
@@ -184,6 +184,9 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	}
 	status.ErrorType, status.ErrorMessage = written.ErrorType, written.ErrorMessage
 	status.ErrorCount, status.ProvisioningFailCount = written.ErrorCount, written.ProvisioningFailCount
+	if written.TriedCredentials.Version == "" && mayHaveFormerPassword(stored) {
+		status.TriedCredentials.Version = ""
+	}
 	if status.ErrorCount == 0 { // then giving up, which counts the machine's own errors, is as far away
 		status.Record.MachineErrors = 0
 	}
