@@ -27,7 +27,7 @@ const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
 	byUID      = "uid"
-	// byBMC has the hosts by the keys of their BMCs. A Redfish service may have thousands of systems, which
+	// byBMC has the hosts by the keys of their BMCs, and of those that they keep. A Redfish service may have thousands of systems, which
 	// have nothing to do with each other.
 	byBMC = "bmc"
 	// byMachine has the hosts by lifecycle.MachineKeys.
@@ -67,7 +67,8 @@ func New(hosts ListWatcher, groups map[Group]func(*metal3.BareMetalHost) bool) *
 		},
 		byUID: func(obj any) ([]string, error) { return []string{string(obj.(*metal3.BareMetalHost).UID)}, nil },
 		byBMC: func(obj any) ([]string, error) {
-			return lifecycle.BMCKey(obj.(*metal3.BareMetalHost)).IndexValues(), nil
+			host := obj.(*metal3.BareMetalHost)
+			return slices.Concat(lifecycle.BMCKey(host).IndexValues(), lifecycle.KeptBMC(host).IndexValues()), nil
 		},
 	}
 	indexers[byMachine] = func(obj any) ([]string, error) {
@@ -151,12 +152,13 @@ func (x *Index) WithSecret(namespace, name string) []*metal3.BareMetalHost {
 // WithUID returns the hosts with the UID, of which there is at most one.
 func (x *Index) WithUID(uid string) []*metal3.BareMetalHost { return x.find(byUID, uid) }
 
-// WithBMC returns the hosts whose BMC may be the one with the key.
+// WithBMC returns the hosts whose BMC may be the one with the key, or that keep it.
 func (x *Index) WithBMC(key bmc.Key) []*metal3.BareMetalHost {
 	var found []*metal3.BareMetalHost
 	for _, value := range key.LookupValues() {
 		for _, host := range x.find(byBMC, value) {
-			if lifecycle.BMCKey(host).Matches(key) {
+			isIts := lifecycle.BMCKey(host).Matches(key) || lifecycle.KeptBMC(host).Matches(key)
+			if isIts && !slices.Contains(found, host) {
 				found = append(found, host)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // Whose a BMC is, and the machine behind it. Two hosts on one machine would inspect, clean and switch it off under each other, and so
@@ -94,7 +95,7 @@ type SameMachine struct {
 // to read other namespaces.
 func ClaimOf(host *metal3.BareMetalHost, rivals Rivals) Claim {
 	rival := rivalOf(host, rivals.SameBMC)
-	claim := Claim{BMCRegistered: rival != nil && hasVerifiedBMC(rival), SameMachine: sameMachineAs(host, rivals.Alike)}
+	claim := Claim{BMCRegistered: rival != nil && (hasVerifiedBMC(rival) || keepsBMCFrom(rival, host)), SameMachine: sameMachineAs(host, rivals.Alike)}
 	claim.SameBMC, claim.SameBMCElsewhere = describeSameBMC(host, rival, rivals.OfSpec)
 	if node := NodeOf(&host.Status); node != nil {
 		claim.OtherNodes = otherNodes(host, node, rivals.OfNode)
@@ -105,7 +106,10 @@ func ClaimOf(host *metal3.BareMetalHost, rivals Rivals) Claim {
 // rivalOf returns the other host that has the BMC of host, or nil.
 func rivalOf(host *metal3.BareMetalHost, sharing []*metal3.BareMetalHost) *metal3.BareMetalHost {
 	for _, other := range sharing {
-		if other.Namespace != host.Namespace && !hasVerifiedBMC(other) || hasBetterClaim(host, other) {
+		if keepsBMCFrom(other, host) {
+			return other
+		}
+		if !BMCKey(other).Matches(BMCKey(host)) || other.Namespace != host.Namespace && !hasVerifiedBMC(other) || hasBetterClaim(host, other) {
 			continue // who only writes the address of a BMC keeps it from nobody in another namespace
 		}
 		return other
@@ -186,7 +190,7 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 			continue
 		case isNear:
 			subject = fmt.Sprintf("Host %q in this namespace", other.Name)
-		case !hasVerifiedBMC(other.BareMetalHost) || !WasInspected(other.BareMetalHost) || !WasInspected(host):
+		case !hasVerifiedBMC(other.BareMetalHost) && KeptBMC(other.BareMetalHost).IsZero() || !WasInspected(other.BareMetalHost) || !WasInspected(host):
 			continue // what somebody has written keeps a machine from nobody
 		}
 		runs, otherRuns := UsesMachine(host), UsesMachine(other.BareMetalHost)
@@ -231,7 +235,29 @@ func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
 	if node := NodeOf(&host.Status); node != nil && !IsDetached(host) && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
 		return true
 	}
-	// A host that runs something on a machine keeps its BMC while Ironic has lost the node, or has it again and has not verified it yet,
-	// and on the way to another Ironic.
+	return keepsMachine(host)
+}
+
+// keepsMachine reports whether a host has its machine without a node: one that runs something keeps its BMC while Ironic has lost the
+// node, or has it again and has not verified it yet, and on the way to another Ironic.
+func keepsMachine(host *metal3.BareMetalHost) bool {
 	return (IsDetached(host) || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
+}
+
+// KeptBMC returns the key of the BMC of the host's machine if the spec has another one by now, which was not verified yet: it may
+// be that of another machine, or a slip. It is zero if the spec has the same.
+func KeptBMC(host *metal3.BareMetalHost) bmc.Key {
+	with := host.Status.Record.RegisteredWith
+	if with == nil || with.BMC == "" || !keepsMachine(host) {
+		return bmc.Key{}
+	}
+	if key := bmc.ParseKey(with.BMC); !key.Matches(BMCKey(host)) {
+		return key
+	}
+	return bmc.Key{}
+}
+
+// keepsBMCFrom reports whether the BMC of host is the KeptBMC of other, as long as Ironic has not verified it for host.
+func keepsBMCFrom(other, host *metal3.BareMetalHost) bool {
+	return KeptBMC(other).Matches(BMCKey(host)) && !hasVerifiedBMC(host)
 }

@@ -57,6 +57,14 @@ func TestWhoHasTheBMC(t *testing.T) {
 		lost(h)
 		h.Status.Provisioning.State = metal3.StateAvailable
 	}
+	readdressed := func(h *metal3.BareMetalHost) { // while it was detached
+		detached(h)
+		h.Spec.BMC.Address = "ipmi://192.0.2.9"
+	}
+	readdressedRunning := func(h *metal3.BareMetalHost) { // while Ironic had lost its node
+		onItsWay(h)
+		h.Spec.BMC.Address = "ipmi://192.0.2.9"
+	}
 	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
 		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
 	}
@@ -73,6 +81,9 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the older one claims to be":           {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
 		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
 		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
+		"the older one keeps it":               {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1), bIsRefused: true},
+		"the younger one keeps it":             {a: host("ns", "a", 0), b: host("ns", "b", 1, readdressedRunning), aIsRefused: true},
+		"the older one kept it until":          {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1, registered)},
 		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
 		"the younger one runs, node lost":      {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},
 		"the same in another namespace":        {a: host("ns", "a", 0), b: host("other", "b", 1, lost), aIsRefused: true},

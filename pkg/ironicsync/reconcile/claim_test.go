@@ -79,6 +79,16 @@ func TestClaimOutlivesNode(t *testing.T) {
 			func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" },
 			func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = claimOwner.Name + "-bmc" },
 		},
+		"detached, with another address": {
+			func(h *metal3.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
+				h.Spec.BMC.Address = enrolledIn(h.Namespace, h.Name, 9).Spec.BMC.Address
+			},
+			func(h *metal3.BareMetalHost) {
+				delete(h.Annotations, metal3.DetachedAnnotation)
+				h.Spec.BMC.Address = enrolledIn(h.Namespace, h.Name, 0).Spec.BMC.Address
+			},
+		},
 	}
 	for rivalName, rival := range rivals {
 		for obstacleName, obstacle := range obstacles {

@@ -80,7 +80,7 @@ func (w *watcher) hostChanged(before, host *metal3.BareMetalHost) {
 	case lifecycle.OnlyAsked(before, host): // by the step that is being taken, which says when to plan again
 		w.gates.hostChanged(before, host)
 		return
-	case before.Spec.BMC.Address != host.Spec.BMC.Address:
+	case before.Spec.BMC.Address != host.Spec.BMC.Address, lifecycle.KeptBMC(before) != lifecycle.KeptBMC(host):
 		w.requeue(w.claims.SharingBMC(before))
 	}
 	w.requeue([]*metal3.BareMetalHost{host})

@@ -106,9 +106,9 @@ func (c *Claims) observeNodes(ctx context.Context) error {
 	return nil
 }
 
-// SharingBMC returns the other hosts whose BMC may be that of host.
+// SharingBMC returns the other hosts whose BMC may be that of host, or the one that it keeps.
 func (c *Claims) SharingBMC(host *metal3.BareMetalHost) []*metal3.BareMetalHost {
-	return without(host, c.hosts.WithBMC(lifecycle.BMCKey(host)))
+	return without(host, slices.Concat(c.hosts.WithBMC(lifecycle.BMCKey(host)), c.hosts.WithBMC(lifecycle.KeptBMC(host))))
 }
 
 // describeOwner names the owner of a node to the user of host, who may not be allowed to read other
