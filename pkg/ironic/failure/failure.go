@@ -4,6 +4,7 @@ package failure
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -53,6 +54,14 @@ func Of(text string) (m Meaning, known bool) {
 		}
 	}
 	return Meaning{}, false
+}
+
+// IsOfIronic reports whether the text of an error says something of Ironic, or of what people have told it, and nothing of the machine
+// and its BMC.
+func IsOfIronic(text string) bool {
+	m, known := Of(text)
+	isKind := func(r rule) bool { return r.Kind == m.Kind }
+	return known && (m.Kind == conductorDiskFull.Kind || slices.ContainsFunc(conductorRules, isKind))
 }
 
 // group is the rules about one thing, such as images: "connection refused" means something else of a BMC than of the server

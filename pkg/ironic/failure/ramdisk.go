@@ -47,9 +47,6 @@ var ramdiskRules = []rule{
 // NoImageYet is that Ironic misses the image of a node: each that is not being deployed has none.
 const NoImageYet Kind = "NoImageYet"
 
-// NodeProtected is that somebody has protected the node in Ironic, which says nothing of the machine.
-const NodeProtected Kind = "NodeProtected"
-
 var conductorRules = []rule{
 	{Meaning{"Interrupted", "Ironic was restarted while it worked on the machine.", ""},
 		[]string{"state can't be resumed by conductor", "aborted due to conductor take over"}},
@@ -61,7 +58,7 @@ var conductorRules = []rule{
 		[]string{"concurrent action limit"}},
 	{Meaning{"NodeLocked", "Ironic is doing something else with the machine.", ""},
 		[]string{"is locked by host", "is presently locked and we are unable"}},
-	{Meaning{NodeProtected, "Somebody has protected the node in Ironic.",
+	{Meaning{"NodeProtected", "Somebody has protected the node in Ironic.",
 		"If the machine may be undeployed, rebuilt or deleted, end that in Ironic: `openstack baremetal node unset --protected` with the node that the error names. Otherwise, take the change back."},
 		[]string{"is protected and cannot be undeployed, rebuilt or deleted"}},
 	{Meaning{"NodeRetired", "Somebody has retired the node in Ironic, so that nothing more is deployed on it.",

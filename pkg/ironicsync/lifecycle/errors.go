@@ -105,7 +105,7 @@ func CountAgain(host *metal3.BareMetalHost, message string) {
 	host.Status.ErrorCount++
 	refused, isOfStep := registrationError(&host.Status), record.Failure != nil && record.Failure.Message == CutMessage(message)
 	isOfRegistration := refused != nil && refused.Message == CutMessage(message) && !isOfStep
-	if !IsAnyRequestFailing(&host.Status) && !isProtection(message) && (!isOfRegistration || refused.isOfMachine) {
+	if !IsAnyRequestFailing(&host.Status) && !failure.IsOfIronic(message) && (!isOfRegistration || refused.isOfMachine) {
 		record.MachineErrors++
 	}
 }
@@ -139,7 +139,7 @@ func failureOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *
 	var ofNode *hostError
 	if node := NodeOf(status); node != nil {
 		if ofNode = nodeError(status, host, node); ofNode != nil {
-			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted
+			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted && !failure.IsOfIronic(ofNode.Message)
 		}
 	}
 	registration := registrationError(status)
@@ -200,15 +200,8 @@ func stepError(status *metal3.BareMetalHostStatus) *hostError {
 		return err
 	}
 	err := countedError(failed.Type, failed.Message)
-	err.isOfMachine = !isProtection(failed.Message)
+	err.isOfMachine = !failure.IsOfIronic(failed.Message)
 	return err
-}
-
-// isProtection reports whether an error is that somebody has protected the node in Ironic: a deletion must not go on without undeploying
-// the machine because of that.
-func isProtection(message string) bool {
-	meaning, _ := failure.Of(message)
-	return meaning.Kind == failure.NodeProtected
 }
 
 // errorTypeInState returns the type of an error of which only the host's state is known.

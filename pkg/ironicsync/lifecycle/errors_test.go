@@ -536,8 +536,8 @@ func TestErrorsEndWithPowerThatIsKept(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheMachine: only requests that got no answer, and restarts of conductors, are not counted as errors for which a deletion
-// gives up.
+// TestErrorsOfTheMachine: requests that got no answer, and what goes wrong with Ironic itself or is done by people, are not counted as errors
+// for which a deletion gives up.
 func TestErrorsOfTheMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		record func(*metal3.BareMetalHost)
@@ -549,10 +549,17 @@ func TestErrorsOfTheMachine(t *testing.T) {
 			h.Status.Ironic.ProvisionState = string(ironic.Enroll)
 			SetNotRegistered(h, metal3.IronicRefusedReason, "no")
 		}, want: 1},
-		"a registration that gets no answer":      {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.RequestFailedReason, "HTTP 500") }},
-		"a step that Ironic refuses":              {record: func(h *metal3.BareMetalHost) { SetFailure(h, metal3.ProvisioningError, "no") }, want: 1},
-		"a step that gets no answer":              {record: func(h *metal3.BareMetalHost) { SetRequestFailing(h, Step{Do: Provision}, "HTTP 500") }},
-		"cleaning that has failed":                {node: func(n *ironic.Node) { n.LastError = "erase failed" }, want: 1},
+		"a registration that gets no answer": {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.RequestFailedReason, "HTTP 500") }},
+		"a step that Ironic refuses":         {record: func(h *metal3.BareMetalHost) { SetFailure(h, metal3.ProvisioningError, "no") }, want: 1},
+		"a step that gets no answer":         {record: func(h *metal3.BareMetalHost) { SetRequestFailing(h, Step{Do: Provision}, "HTTP 500") }},
+		"cleaning that has failed":           {node: func(n *ironic.Node) { n.LastError = "erase failed" }, want: 1},
+		"cleaning that Ironic has no disk space for": {node: func(n *ironic.Node) {
+			n.LastError = "Failed to prepare node n for cleaning: [Errno 28] No space left on device: '/shared/html/redfish/boot-n.iso'"
+		}},
+		"cleaning that somebody has aborted": {node: func(n *ironic.Node) { n.LastError = "By request, the clean operation was aborted" }},
+		"a node that somebody has protected": {record: func(h *metal3.BareMetalHost) {
+			SetFailure(h, metal3.ProvisioningError, "Node n is protected and cannot be undeployed, rebuilt or deleted.")
+		}},
 		"cleaning that a restart has interrupted": {node: func(n *ironic.Node) { n.LastError = "Operation was aborted due to conductor take over" }},
 	} {
 		t.Run(name, func(t *testing.T) {

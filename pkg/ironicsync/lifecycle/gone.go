@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -42,8 +44,8 @@ func observeGone(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	case isServicing(state), state == ironic.ServiceFail:
 	case state == ironic.Enroll, state == ironic.Verifying:
 		d.MayAdopt = true // Ironic had lost it: no other state leads back to these
-	case d.Gone == nil && d.ActiveSince != nil && seen.ProvisionUpdatedAt != nil && seen.ProvisionUpdatedAt.Before(d.ActiveSince.Time):
-		// The clock of a conductor that has just begun to undeploy the node may lag; what it leads to is later.
+	case d.Gone == nil && isOlder(seen, d.ActiveSince) && !isSeenToEnd(before, state):
+		// The clock of a conductor that has just begun to undeploy the node may lag.
 		d.MayAdopt = !state.IsInTransit()
 	case d.MayAdopt && !(isOnWayToAdoption(before) && isTakenFromIt(state)):
 	case d.Gone == nil, isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) && !isRescue(state):
@@ -59,6 +61,28 @@ func isUndeployedState(state ironic.ProvisionState) bool {
 		return true
 	}
 	return false
+}
+
+// clockSetBack is by how much Ironic's clock is behind a time that it has told before, if it was set back. Those of its conductors and
+// of its API differ by less.
+const clockSetBack = time.Minute
+
+// isOlder reports whether the state of a node is older than the time since which it was active. If Ironic's clock has been set back,
+// that does not tell.
+func isOlder(seen *ironic.Node, activeSince *metav1.Time) bool {
+	if activeSince == nil || seen.ProvisionUpdatedAt == nil || !seen.ProvisionUpdatedAt.Before(activeSince.Time) {
+		return false
+	}
+	return seen.AnsweredAt.IsZero() || seen.AnsweredAt.After(activeSince.Add(-clockSetBack))
+}
+
+// isSeenToEnd reports whether a node has come into a state out of one in which Ironic was undeploying it, whatever the times say.
+func isSeenToEnd(before *metal3.IronicStatus, state ironic.ProvisionState) bool {
+	if before == nil || state.IsInTransit() {
+		return false
+	}
+	was := ironic.ProvisionState(before.ProvisionState)
+	return was.IsInTransit() && isUndeployedState(was)
 }
 
 // isOnWayToAdoption reports whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted.

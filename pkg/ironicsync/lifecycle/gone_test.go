@@ -295,6 +295,34 @@ func TestOlderStateIsNoDeed(t *testing.T) {
 	}
 }
 
+// TestClocksDoNotHideDeeds: a node that is undeployed is noticed although the time of that is before the one at which it became active,
+// because the clock of its conductor lags, or Ironic's was set back.
+func TestClocksDoNotHideDeeds(t *testing.T) {
+	for name, test := range map[string]struct {
+		passes   []ironic.ProvisionState // before it is available
+		answered time.Duration           // after it became active
+		isGone   bool
+	}{
+		"restored":                            {answered: time.Hour},
+		"the API's clock is a little behind":  {answered: -30 * time.Second},
+		"seen while it was cleaned":           {passes: []ironic.ProvisionState{ironic.Deleting, ironic.Cleaning}, answered: time.Hour, isGone: true},
+		"seen while it was deployed, earlier": {passes: []ironic.ProvisionState{ironic.Deploying}, answered: time.Hour},
+		"the clock was set back":              {answered: -time.Hour, isGone: true},
+	} {
+		host, active := provisionedBy()
+		host, _ = seenIn(host, active, ironic.Active)
+		node, since := *active, *active.ProvisionUpdatedAt
+		earlier := since.Add(-time.Minute)
+		node.ProvisionUpdatedAt, node.AnsweredAt = &earlier, since.Add(test.answered)
+		for _, state := range append(test.passes, ironic.Available) {
+			host, _ = seenIn(host, &node, state)
+		}
+		if d := host.Status.Record.Deployment; (d.Gone != nil) != test.isGone || d.MayAdopt == test.isGone {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
 // TestNothingIsConfirmedOfWhatIsWiped: a person cannot know what a machine runs that Ironic undeploys or cleans at this moment.
 func TestNothingIsConfirmedOfWhatIsWiped(t *testing.T) {
 	for state, want := range map[ironic.ProvisionState]bool{ironic.Active: true, ironic.Available: true, ironic.Deleting: false, ironic.Cleaning: false, ironic.CleanWait: false} {

@@ -108,7 +108,7 @@ func TestNextOfHost(t *testing.T) {
 		"unmanaged, BMC given":            {options: []hostOption{blank, withState(metal3.StateUnmanaged)}, want: "Begin=registering"},
 		"recorded by a later version":     {options: []hostOption{laterRecord}, node: nodeIn(ironic.Manageable), want: "Wait"},
 		"moved here, provisioned":         {options: []hostOption{withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { h.Finalizers = nil }}, want: "Begin=provisioned"},
-		"with a status to restore":        {options: []hostOption{blank, annotated(metal3.StatusAnnotation, "{}")}, want: "Begin=registering"},
+		"with a status to restore":        {options: []hostOption{blank, annotated(metal3.StatusAnnotation, `{"poweredOn":false,"provisioning":{"state":""}}`)}, want: "Begin=registering"},
 		"with hardware details":           {options: []hostOption{annotated(metal3.HardwareDetailsAnnotation, "{}")}, node: nodeIn(ironic.Manageable), want: "RecordGivenHardware"},
 		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *situation) { s.GivesHardware = true }, want: "RecordGivenHardware"},
 		"without node":                    {options: []hostOption{noID}, want: "FindNode"},

@@ -139,6 +139,11 @@ func hasStateChanged(recorded *metav1.MicroTime, node *Node) bool {
 	return !sameMoment(recorded.Time, node.StateChangedAt.Time)
 }
 
+// isStateBefore reports whether a node came into its state before a recorded moment, as after a restore of Ironic's database.
+func isStateBefore(node *Node, recorded *metav1.MicroTime) bool {
+	return recorded != nil && hasStateChanged(recorded, node) && node.StateChangedAt.Before(&metav1.MicroTime{Time: recorded.Time})
+}
+
 // rebuildPause is how old the last change of the node's state must be before a rebuild is asked
 // for. Some databases keep whole seconds, and the times before and after the rebuild must differ.
 const rebuildPause = 2 * time.Second

@@ -160,8 +160,12 @@ func TestNextOfRebuild(t *testing.T) {
 		"maintenance":                   {node: func(n *ironic.Node) { n.Maintenance = true }, want: "Wait"},
 		"serviced by somebody":          {node: in(ironic.Servicing), want: "Wait"},
 		"lost by Ironic":                {node: in(ironic.Manageable), want: "=provisioned", gone: true},
-		"undeployed by somebody":        {node: in(ironic.Available), want: "=provisioned", gone: true},
-		"deployed by somebody":          {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
+		"restored by Ironic": {node: func(n *ironic.Node) {
+			before := n.ProvisionUpdatedAt.Add(-time.Hour)
+			n.ProvisionUpdatedAt = &before
+		}, want: "=provisioned", gone: true},
+		"undeployed by somebody": {node: in(ironic.Available), want: "=provisioned", gone: true},
+		"deployed by somebody":   {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
 		"deleted": {host: func(h *metal3.BareMetalHost) {
 			h.DeletionTimestamp = &metav1.Time{Time: now}
 		}, want: "=deprovisioning"},

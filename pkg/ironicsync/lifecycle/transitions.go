@@ -61,8 +61,9 @@ var onEnter = map[metal3.ProvisioningState]func(transition){
 func (t transition) leave(entered metal3.ProvisioningState, now time.Time) {
 	status := t.status
 	if d := status.Record.Deployment; d != nil && d.Rebuild != nil {
+		isLost := t.node == nil || t.node.ProvisionState != ironic.Active || isStateBefore(t.node, d.Rebuild.StateChangedAt)
 		d.Rebuild = nil // it has ended, or is given up
-		if entered == metal3.StateProvisioned && (t.node == nil || t.node.ProvisionState != ironic.Active) {
+		if entered == metal3.StateProvisioned && isLost {
 			d.MayAdopt, d.Gone = false, &metal3.GoneDeployment{Since: t.now} // half of it may be written
 		}
 	}
@@ -306,23 +307,21 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState, n
 			if err != nil {
 				return err // without it, the host would be new, and its machine to be erased
 			}
-			if restored != nil {
-				hardware := host.Status.HardwareDetails
-				host.Status = *restored
-				if host.Status.HardwareDetails == nil {
-					host.Status.HardwareDetails = hardware
-				}
-				// These fields belong to the cluster and the Ironic from which the status
-				// comes. The host is registered again, because the versions of Secrets cannot
-				// be compared between clusters.
-				host.Status.Ironic, host.Status.Conditions = nil, nil
-				host.Status.TriedCredentials, host.Status.GoodCredentials = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}
-				// The record permits destructive steps, so whoever creates the host must not set it, but for
-				// what only keeps the machine from being rebooted.
-				host.Status.Record = metal3.HostRecord{Rebooted: rebootsDoneBefore(host, &restored.Record)}
-				if restored.ErrorType != "" {
-					SetError(host, restored.ErrorType, restored.ErrorMessage)
-				}
+			hardware := host.Status.HardwareDetails
+			host.Status = *restored
+			if host.Status.HardwareDetails == nil {
+				host.Status.HardwareDetails = hardware
+			}
+			// These fields belong to the cluster and the Ironic from which the status
+			// comes. The host is registered again, because the versions of Secrets cannot
+			// be compared between clusters.
+			host.Status.Ironic, host.Status.Conditions = nil, nil
+			host.Status.TriedCredentials, host.Status.GoodCredentials = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}
+			// The record permits destructive steps, so whoever creates the host must not set it, but for
+			// what only keeps the machine from being rebooted.
+			host.Status.Record = metal3.HostRecord{Rebooted: rebootsDoneBefore(host, &restored.Record)}
+			if restored.ErrorType != "" {
+				SetError(host, restored.ErrorType, restored.ErrorMessage)
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)

@@ -46,6 +46,10 @@ func TestUnreadableStatusHolds(t *testing.T) {
 		"another type":   `[]`,
 		"a later field":  `{"provisioning":{"state":"provisioned","ID":"x","image":{"url":""},"colour":"red"}}`,
 		"a wrong number": `{"errorCount":"three"}`,
+		"empty":          "",
+		"null":           "null",
+		"no field":       " {}",
+		"no field of it": `{"ironic":{"nodeUUID":"x"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := newHost(annotated(metal3.StatusAnnotation, value), wantsImage("http://images/v1"))
@@ -100,18 +104,6 @@ func TestSettingsAreRecorded(t *testing.T) {
 	Enter(host, setState(metal3.StateInspecting), now)
 	if got := host.Status.Provisioning.BootMode; got != metal3.Legacy {
 		t.Errorf("inspecting: boot mode %q", got)
-	}
-}
-
-// An empty annotation is accepted, and has nothing to restore.
-func TestBeginWithEmptyStatus(t *testing.T) {
-	host := newHost(annotated(metal3.StatusAnnotation, ""))
-	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
-	if err := StartManaging(host, metal3.StateRegistering, now); err != nil {
-		t.Fatal(err)
-	}
-	if hasAnnotation(host, metal3.StatusAnnotation) || host.Status.Provisioning.State != metal3.StateRegistering {
-		t.Errorf("%+v, %+v", host.ObjectMeta, host.Status.Provisioning)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,14 +85,11 @@ func ParseHardwareDetailsAnnotation(value string) (*HardwareDetails, error) {
 	return details, nil
 }
 
-// ParseStatusAnnotation parses the value of StatusAnnotation. It returns nil for an empty
-// value. Unknown fields are errors, because they would be lost, but for those of status.ironic
-// and status.record, which belong to the cluster from which the status comes: the former is left
-// out, and a record that cannot be read is empty.
+// ParseStatusAnnotation parses the value of StatusAnnotation. Unknown fields are errors, because they would
+// be lost, but for those of status.ironic and status.record, which belong to the cluster from which the
+// status comes: the former is left out, and a record that cannot be read is empty. It is also an error if
+// nothing is left, as where a script has failed to read the status: the host would count as new.
 func ParseStatusAnnotation(value string) (*BareMetalHostStatus, error) {
-	if value == "" {
-		return nil, nil
-	}
 	brought := struct {
 		BareMetalHostStatus
 		// These take precedence over the fields of the status.
@@ -106,6 +104,10 @@ func ParseStatusAnnotation(value string) (*BareMetalHostStatus, error) {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(brought.Record, &status.Record); err != nil {
 			status.Record = HostRecord{}
 		}
+	}
+	// (What Cluster API's provider copies of a host that nobody has managed yet has all fields, and they are empty.)
+	if reflect.ValueOf(*status).IsZero() && !strings.Contains(value, `"provisioning"`) {
+		return nil, errors.New("must be JSON in the format of the status of a host, and there is nothing in it")
 	}
 	return status, nil
 }
