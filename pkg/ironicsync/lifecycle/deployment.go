@@ -229,5 +229,15 @@ func isReserved(host *metal3.BareMetalHost, node *Node) bool {
 	return false
 }
 
+// HasFailedForAnother reports whether another user of Ironic has tried to deploy or to undeploy a node that no host of this server ever
+// had, and has the node reserved still.
+func HasFailedForAnother(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	switch node.ProvisionState {
+	case ironic.DeployFail, ironic.Error:
+		return node.InstanceUUID != "" && node.Marks.Host == "" && !IsOwnInstance(host, node.UUID, node.InstanceUUID)
+	}
+	return false
+}
+
 // InstanceUUID is the instance_uuid that the node of a host has while it is deployed.
 func InstanceUUID(host *metal3.BareMetalHost) string { return recordedInstance(host) }

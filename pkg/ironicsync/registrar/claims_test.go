@@ -78,6 +78,12 @@ func TestWhoseNode(t *testing.T) {
 		"the mark of a host that is gone":    {node: ironic.Node{UUID: "x", Address: own, Marks: ironic.Marks{Host: "gone"}}, canAdopt: true},
 		"the mark of this host":              {node: ironic.Node{UUID: "theirs", Address: own, Marks: ironic.Marks{Host: this}}, canAdopt: true},
 		"what another host has recorded":     {node: ironic.Node{UUID: "theirs", Address: own}, anothers: true},
+		"reserved, and failed to deploy":     {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.DeployFail, InstanceUUID: "a"}},
+		"reserved, and failed to undeploy":   {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.Error, InstanceUUID: "a"}},
+		"failed to deploy":                   {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.DeployFail}, canAdopt: true},
+		"failed to deploy for this host":     {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.DeployFail, InstanceUUID: this}, canAdopt: true},
+		"failed to deploy for a former host": {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.DeployFail, InstanceUUID: "a", Marks: ironic.Marks{Host: "gone"}}, canAdopt: true},
+		"active":                             {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.Active, InstanceUUID: "a"}, canAdopt: true},
 		"this host's name, another's record": {node: ironic.Node{UUID: "theirs", Name: "metal3~host-0", Address: own}, canAdopt: true},
 	} {
 		if got := c.IsNodeOfAnother(host, lifecycle.RecordOf(&test.node)); got != test.anothers {
