@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,6 +81,59 @@ func TestWhatUsersType(t *testing.T) {
 		t.Errorf("server-side apply of another manager's field: %v %s", err, stderr)
 	}
 	kubectl(t, ctx, "", "delete", "bmh", "openshift-worker-0", "-n", ns, "--timeout=5m")
+}
+
+// TestWaitForConditions: kubectl wait, which watches, ends with each condition of a host: with those of a life from its creation to its
+// provisioning, and with those of what others do in Ironic.
+func TestWaitForConditions(t *testing.T) {
+	t.Parallel()
+	sim := needsSimulator(t)
+	ctx, ns := s.Begin(t)
+	const name = "openshift-worker-0"
+	await := func(condition string) func() {
+		ended := make(chan error, 1)
+		go func() {
+			_, stderr, err := s.Kube.Kubectl(ctx, "", "wait", "bmh/"+name, "-n", ns, "--for=condition="+condition, "--timeout=5m")
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, stderr)
+			}
+			ended <- err
+		}()
+		return func() {
+			t.Helper()
+			if err := <-ended; err != nil {
+				t.Errorf("waiting for %s: %v", condition, err)
+			}
+		}
+	}
+	kubectl(t, ctx, strings.ReplaceAll(workerYAML, "ADDRESS", startBMC(t, ctx).Address()), "create", "-n", ns, "-f", "-")
+	var waits []func()
+	for _, condition := range []string{"Registered", "IronicReachable", "Manageable", "AvailableForProvisioning", "Progressing=false", "Provisioned=false", "Ready=false"} {
+		waits = append(waits, await(condition))
+	}
+	for _, wait := range waits {
+		wait()
+	}
+	node := settled(t, ctx, ns, name).Status.Provisioning.ID
+	past := func(fields map[string]any) { // the server
+		t.Helper()
+		if err := sim.SetNode(node, fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := await("InMaintenance")
+	past(map[string]any{"maintenance": true, "maintenance_reason": "a fan is broken"})
+	wait()
+	past(map[string]any{"maintenance": false, "maintenance_reason": nil})
+	wait = await("Held")
+	past(map[string]any{"instance_uuid": "11111111-2222-4333-8444-555555555555"}) // a reservation
+	bed(ctx).PatchHost(t, ctx, ns, name, wantImage)
+	wait()
+	waits = []func(){await("Provisioned"), await("Ready")}
+	past(map[string]any{"instance_uuid": nil})
+	for _, wait := range waits {
+		wait()
+	}
 }
 
 const workerYAML = `
