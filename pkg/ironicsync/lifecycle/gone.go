@@ -69,7 +69,7 @@ const clockSetBack = time.Minute
 
 // isOlder reports whether the state of a node is older than the time since which it was active. If Ironic's clock has been set back,
 // that does not tell.
-func isOlder(seen *ironic.Node, activeSince *metav1.Time) bool {
+func isOlder(seen *ironic.Node, activeSince *metav1.MicroTime) bool {
 	if activeSince == nil || seen.ProvisionUpdatedAt == nil || !seen.ProvisionUpdatedAt.Before(activeSince.Time) {
 		return false
 	}
