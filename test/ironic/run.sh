@@ -26,7 +26,12 @@ umask 077
 
 [ "${IRONIC_FRESH:-0}" = 1 ] && rm -rf "$dir"
 mkdir -p "$dir"/{bin,http,lib,lock,tftp,tmp}
-[ -e "$dir/ironic.sqlite" ] || { cp "$root/schema.sqlite" "$dir/new.sqlite" && mv "$dir/new.sqlite" "$dir/ironic.sqlite"; }
+if ! [ -e "$dir/ironic.sqlite" ]; then
+	cp "$root/schema.sqlite" "$dir/new.sqlite"
+	# With a write-ahead log, as in Metal3's image, readers keep no writer waiting: Ironic gives up where it does not repeat a write.
+	chroot "$root" /usr/bin/python3 -c "import sqlite3; sqlite3.connect('$in/new.sqlite').execute('pragma journal_mode=wal')"
+	mv "$dir/new.sqlite" "$dir/ironic.sqlite"
+fi
 rm -f "$dir/bin/ipmitool"
 install -m 755 "$here/socat" "$dir/bin/socat"
 [ "$release" = bookworm ] && install -m 755 "$here/ipmitool" "$dir/bin/ipmitool"

@@ -13,8 +13,11 @@ import (
 // Database is a copy of the database of a DebianIronic.
 type Database map[string][]byte // by file name
 
-// databaseFiles are sqlite's. The journal exists during a transaction, and is needed to undo it.
-var databaseFiles = []string{"ironic.sqlite", "ironic.sqlite-journal"}
+// databaseFiles are sqlite's: what was written last is in the write-ahead log.
+var databaseFiles = []string{"ironic.sqlite", "ironic.sqlite-wal"}
+
+// logIndex is made anew from the write-ahead log.
+const logIndex = "ironic.sqlite-shm"
 
 // ReadDatabase copies the database of a running Ironic, which is suspended meanwhile.
 func (i *DebianIronic) ReadDatabase() (database Database, err error) {
@@ -39,6 +42,9 @@ func (i *DebianIronic) ReadDatabase() (database Database, err error) {
 // RestoreDatabase kills Ironic, replaces its database by a copy, and starts it again.
 func (i *DebianIronic) RestoreDatabase(ctx context.Context, database Database) error {
 	if err := i.Kill(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(i.state, logIndex)); err != nil {
 		return err
 	}
 	for _, name := range databaseFiles {
