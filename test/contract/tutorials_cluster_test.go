@@ -27,7 +27,7 @@ var operatorsPages = map[string][]string{
 // in which testbed.Nodes stands in for nodes. Of their machines, none is written to or switched off meanwhile.
 func TestTutorialsOnACluster(t *testing.T) {
 	t.Parallel()
-	bin := buildPlugin(t)
+	bin := docs.BuildPlugin(t)
 	for name, bmcs := range operatorsPages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,8 +50,8 @@ func TestTutorialsOnACluster(t *testing.T) {
 // follow runs the commands of a page, and compares what they do to the machines.
 func (c *cluster) follow(name, bin string) {
 	c.t.Helper()
-	reader := tutorial{t: c.t, ctx: c.ctx, path: c.nodes.Bin + ":" + bin, dir: c.dir, kubeconfig: c.kube.Admin.Kubeconfig, before: c.compare}
-	reader.follow(name)
+	reader := docs.Reader{T: c.t, Ctx: c.ctx, Path: c.nodes.Bin + ":" + bin, Dir: c.dir, Kubeconfig: c.kube.Admin.Kubeconfig, Before: c.compare}
+	reader.Follow("tutorials/" + name + ".md")
 	if c.compared < 5 {
 		c.t.Errorf("%d commands are between the first that stops the server and the last that needs its hosts", c.compared)
 	}
