@@ -19,7 +19,7 @@ export PATH := $(PATH):/usr/local/go/bin
 ##@ Try it
 
 .PHONY: demo
-demo: demo-programs ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
+demo: demo-programs ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; for hosts in racks and a tenant, HOSTS=50; FLAGS are passed to metal3-apiserver
 	@exec bin/demo $(FLAGS)
 
 .PHONY: demo-programs

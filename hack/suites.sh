@@ -28,7 +28,7 @@ declare -A programs=(
 )
 
 # Packages whose tests start a control plane.
-whole_packages='/test/(bench|cluster|contract|e2e|life|migrate|robustness|safety|security|ui)$'
+whole_packages='/test/(bench|cluster|contract|demo|e2e|life|migrate|robustness|safety|security|ui)$'
 # Time in the tests of these is that of a bubble, or an argument.
 engine_packages='/pkg/ironicsync/(deploy|destination|executor|hostindex|kinds(/.*)?|lifecycle|limit|live/flight|live/index|reconcile|recorder|registrar|settings)$'
 # These start goroutines, and need little else to be compiled with the race detector: with client-go, that takes five minutes the
@@ -92,8 +92,8 @@ engine() {
 explorations='^Test(Promises|KilledAnywhere|HardwareFromMutated|HugeInventory|ObserveIsIdempotent)$'
 explore() { GOGC=400 go_test -count=1 -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
-# What clients of the CRDs rely on, and the tutorials, of which one upgrades to a later version.
-contract() { IRONIC=sim LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/contract; }
+# What clients of the CRDs rely on, the tutorials, of which one upgrades to a later version, and the demo.
+contract() { IRONIC=sim LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/contract ./test/demo; }
 
 # Reads, actions, kubectl, outages, replicas, with the race detector.
 e2e() { IRONIC=sim METAL3_APISERVER=$PWD/bin/race/metal3-apiserver race e2e_test ./test/e2e; }

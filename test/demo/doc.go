@@ -8,6 +8,7 @@
 //	IRONIC=debian           a real Ironic of Debian trixie; needs root on Debian or Ubuntu
 //	IRONIC=bookworm|sid     the Ironic of another release
 //	IRONIC_ENDPOINT=URL     your own Ironic
+//	HOSTS=50                so many hosts in racks, with the simulated Ironic, and a tenant (docs/talk.md)
 //
 // Arguments are passed to metal3-apiserver, for example flags with the credentials for your own
 // Ironic.

@@ -28,7 +28,7 @@ type demoIronic interface {
 	// hosts are the hosts to enrol.
 	hosts() []host
 	// plug makes the BMC of the unreachable host answer or, if in is false, stop answering. It is
-	// called only if there are hosts.
+	// called only if that is one of the hosts.
 	plug(ctx context.Context, in bool) error
 	// serverArgs are the flags that metal3-apiserver needs for this Ironic.
 	serverArgs() []string
@@ -38,7 +38,10 @@ type demoIronic interface {
 
 // chooseIronic returns the Ironic that the environment specifies.
 func chooseIronic(getenv func(string) string) (demoIronic, error) {
-	kind, own := getenv("IRONIC"), getenv("IRONIC_ENDPOINT")
+	kind, own, racks := getenv("IRONIC"), getenv("IRONIC_ENDPOINT"), getenv("HOSTS")
+	if racks != "" && (own != "" || kind != "" && kind != "sim") {
+		return nil, fmt.Errorf("HOSTS=%s: only the simulated Ironic has machines in racks: set neither IRONIC nor IRONIC_ENDPOINT", racks)
+	}
 	if own != "" {
 		if kind != "" {
 			return nil, fmt.Errorf("IRONIC=%s and IRONIC_ENDPOINT are mutually exclusive: the demo starts the former, the latter is your own", kind)
@@ -50,7 +53,7 @@ func chooseIronic(getenv func(string) string) (demoIronic, error) {
 	}
 	switch kind {
 	case "", "sim":
-		return &simulated{}, nil
+		return newSimulated(racks)
 	case "debian":
 		kind = "trixie"
 	case "bookworm", "trixie", "sid":
@@ -66,16 +69,29 @@ func chooseIronic(getenv func(string) string) (demoIronic, error) {
 // simulated is the simulator, which runs in this process. Its BMCs have no sockets, so any address
 // can be used.
 type simulated struct {
-	sim *ironicsim.Sim
-	bmc *ironicsim.BMC
+	sim      *ironicsim.Sim
+	enrolled []host
+}
+
+// newSimulated returns a simulator with the hosts of README.md or, if that is not empty, with a number of hosts in racks.
+func newSimulated(racks string) (*simulated, error) {
+	if racks != "" {
+		all, err := inRacks(racks)
+		return &simulated{enrolled: all}, err
+	}
+	all := []host{unpluggedHost(unreachableAddress)}
+	for n := range workers {
+		all = append(all, worker(n, exampleAddress(n)))
+	}
+	return &simulated{enrolled: all}, nil
 }
 
 func (*simulated) progress() string   { return "starting a simulated Ironic" }
 func (i *simulated) endpoint() string { return i.sim.URL() }
 
-// serverArgs name a ramdisk that is never fetched.
+// serverArgs name a ramdisk that is never fetched, and have all hosts inspected at a time.
 func (*simulated) serverArgs() []string {
-	return []string{"--deploy-kernel-url=http://192.168.111.1/ipa.kernel", "--deploy-ramdisk-url=http://192.168.111.1/ipa.initramfs"}
+	return []string{"--deploy-kernel-url=http://192.168.111.1/ipa.kernel", "--deploy-ramdisk-url=http://192.168.111.1/ipa.initramfs", "--provisioning-limit=0"}
 }
 
 // image returns an image that is never fetched.
@@ -88,11 +104,9 @@ func (i *simulated) start(context.Context, string) error {
 		AutoInspect: true, AutoDeploy: true, RamdiskDelay: 2 * time.Second,
 		WithoutDefects: true,
 	})
-	for n := range workers {
-		i.sim.AddBMC(exampleAddress(n), user, password)
+	for _, h := range i.enrolled {
+		i.sim.AddBMC(h.address, user, password).SetDead(h.unplugged)
 	}
-	i.bmc = i.sim.AddBMC(unreachableAddress, user, password)
-	i.bmc.SetDead(true)
 	if err := i.sim.Start(0); err != nil {
 		i.sim.Close()
 		return err
@@ -105,16 +119,10 @@ func (i *simulated) stop() error {
 	return nil
 }
 
-func (i *simulated) hosts() []host {
-	all := []host{unpluggedHost(unreachableAddress)}
-	for n := range workers {
-		all = append(all, worker(n, exampleAddress(n)))
-	}
-	return all
-}
+func (i *simulated) hosts() []host { return i.enrolled }
 
 func (i *simulated) plug(_ context.Context, in bool) error {
-	i.bmc.SetDead(!in)
+	i.sim.BMC(unreachableAddress).SetDead(!in)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -85,6 +86,7 @@ type demo struct {
 	kube       *testbed.Kube
 	ironic     demoIronic
 	server     *testbed.Server
+	tenant     *testbed.Client // nil unless there are hosts in racks
 	// stops are the functions that stop what was started, in the order in which they are called.
 	stops []func() error
 }
@@ -135,8 +137,8 @@ func (d *demo) sub(name string) string {
 	return path
 }
 
-// enrol creates the namespace and the hosts, if there are any, waits until they are available or Ironic has found that
-// their BMC does not answer, and shows the list.
+// enrol creates the namespace and, if there are any, the hosts, with a tenant if they are in racks. It waits for the hosts and shows
+// the list.
 func (d *demo) enrol(ctx context.Context) error {
 	if err := d.show(ctx, "create", "namespace", namespace); err != nil {
 		return err
@@ -145,29 +147,47 @@ func (d *demo) enrol(ctx context.Context) error {
 	if len(hosts) == 0 {
 		return nil
 	}
+	manifests := d.sub("hosts")
 	for _, h := range hosts {
-		path := h.path(d.dir)
-		if err := os.WriteFile(path, []byte(h.yaml()), 0o600); err != nil {
+		if err := os.WriteFile(h.path(manifests), []byte(h.yaml()), 0o600); err != nil {
 			return err
 		}
-		if err := d.show(ctx, "create", "-n", namespace, "-f", path); err != nil {
+	}
+	if err := d.show(ctx, "create", "-n", namespace, "-f", manifests); err != nil {
+		return err
+	}
+	if hosts[0].rack != "" {
+		if err := d.addTenant(ctx); err != nil {
 			return err
 		}
 	}
 	fmt.Println("\nIronic verifies the BMCs and inspects the machines ...")
-	for _, h := range hosts {
-		condition := "condition=AvailableForProvisioning"
-		if h.unplugged {
-			condition = "jsonpath={.status.operationalStatus}=error"
-		}
-		if _, _, err := d.kube.Kubectl(ctx, "", "wait", "-n", namespace, "--for="+condition, "--timeout=5m", "baremetalhost/"+h.name); err != nil {
-			return err
-		}
+	if err := d.wait(ctx, hosts); err != nil {
+		return err
 	}
 	if err := d.show(ctx, "get", "baremetalhosts", "-n", namespace); err != nil {
 		return err
 	}
 	return d.show(ctx, "bmh", "-n", namespace)
+}
+
+// wait waits until the hosts are available or Ironic has found that it gets no access to their BMC.
+func (d *demo) wait(ctx context.Context, hosts []host) error {
+	names := map[string][]string{}
+	for _, h := range hosts {
+		condition := "condition=AvailableForProvisioning"
+		if h.fails() {
+			condition = "jsonpath={.status.operationalStatus}=error"
+		}
+		names[condition] = append(names[condition], "baremetalhost/"+h.name)
+	}
+	for condition, these := range names {
+		args := append([]string{"wait", "-n", namespace, "--for=" + condition, "--timeout=5m"}, these...)
+		if _, _, err := d.kube.Kubectl(ctx, "", args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // show prints a kubectl command and runs it.
@@ -196,7 +216,7 @@ func (d *demo) serve(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-enter:
-			if len(d.ironic.hosts()) == 0 {
+			if !d.hasUnreachable() {
 				continue
 			}
 			if err := d.ironic.plug(ctx, !plugged); err != nil {
@@ -207,6 +227,11 @@ func (d *demo) serve(ctx context.Context) {
 			fmt.Printf("the BMC of %s %s\n", unreachable, map[bool]string{true: "answers now", false: "no longer answers"}[plugged])
 		}
 	}
+}
+
+// hasUnreachable reports whether there is a host whose BMC can be plugged in.
+func (d *demo) hasUnreachable() bool {
+	return slices.ContainsFunc(d.ironic.hosts(), func(h host) bool { return h.unplugged })
 }
 
 func (d *demo) stop() error {

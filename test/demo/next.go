@@ -9,17 +9,20 @@ import (
 
 var nextSteps = template.Must(template.New("").Parse(`
 The demo runs until you press Ctrl-C here. In another terminal (bash), run:
-
+{{block "variables" .}}
   export KUBECONFIG={{.Kubeconfig}}
   export PATH={{.Bin}}:$PATH
   export IRONIC_URL={{.Ironic}}
   VERSION='X-OpenStack-Ironic-API-Version: 1.82' JSON='Content-Type: application/json'
-  HOSTS=/apis/metal3.io/v1alpha1/namespaces/{{.Namespace}}/baremetalhosts
-{{if .Host}}
+  API=/apis/metal3.io/v1alpha1/namespaces/{{.Namespace}}/baremetalhosts
+{{- if .Tenant}}
+  TENANT={{.Tenant}}
+{{- end}}
+{{end}}{{if .Host}}
 Look at the hosts, live, and ask why one of them makes no progress:
   kubectl bmh -n {{.Namespace}}
   kubectl bmh watch -n {{.Namespace}}
-  kubectl bmh why {{.Unreachable}} -n {{.Namespace}}
+  kubectl bmh why {{.Failing}} -n {{.Namespace}}
 On a page in the browser:
   kubectl bmh ui -n {{.Namespace}}
 Without the plugin:
@@ -46,13 +49,20 @@ Change something directly in Ironic, and see it in the next read:
   kubectl get bmh -n {{.Namespace}} -o wide
   kubectl get bmh {{.Other}} -n {{.Namespace}} -o jsonpath='{.status.ironic}'
 
-Press Enter here to make the BMC of {{.Unreachable}} answer: the host recovers by itself
+{{if .Unreachable}}Press Enter here to make the BMC of {{.Failing}} answer: the host recovers by itself
 within half a minute. Press Enter again to silence the BMC. To retry at once:
-  kubectl bmh retry {{.Unreachable}} -n {{.Namespace}} --wait
-Every action is a request that other clients can make, too:
-  kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"on"}}'
+  kubectl bmh retry {{.Failing}} -n {{.Namespace}} --wait
+{{else}}Correct the password of the BMC that refuses it:
+  kubectl patch secret {{.Failing}}-bmc-secret -n {{.Namespace}} -p '{"stringData":{"password":"{{.Password}}"}}'
+  kubectl bmh wait {{.Failing}} -n {{.Namespace}} --for available
+{{end}}Every action is a request that other clients can make, too:
+  kubectl create --raw $API/{{.Other}}/power -f - <<< '{"spec":{"action":"on"}}'
 
-{{if .Simulated}}Make a machine, a step or Ironic itself fail, in many ways:
+{{if .Tenant}}Be a tenant, who claims hosts with this kubeconfig, and sees neither BMCs nor passwords (docs/talk.md):
+  kubectl auth can-i --list --kubeconfig $TENANT
+  kubectl get baremetalhosts,secrets -n {{.Namespace}} --kubeconfig $TENANT
+
+{{end}}{{if .Simulated}}Make a machine, a step or Ironic itself fail, in many ways:
   curl $IRONIC_URL/_sim/
   curl -X POST $IRONIC_URL/_sim/nodes/{{.Namespace}}~{{.Other}}/fail -d '{"phase":"inspect","text":"no ramdisk has answered"}'
   kubectl bmh inspect {{.Other}} -n {{.Namespace}} --wait
@@ -78,19 +88,34 @@ Logs: {{.Log}}, and more in {{.Dir}}
 
 // printNextSteps prints commands to try.
 func (d *demo) printNextSteps() {
-	example := worker(0, "ipmi://BMC-ADDRESS")
-	values := map[string]any{
-		"Kubeconfig": d.kube.Admin.Kubeconfig, "Bin": d.bin, "Ironic": d.ironic.endpoint(),
-		"Namespace": namespace, "Unreachable": unreachable,
-		"Dir": d.dir, "Log": d.server.LogPath, "Example": example.yaml(), "ExampleName": example.name,
-	}
-	_, values["Simulated"] = d.ironic.(*simulated)
-	values["ImageURL"], values["Checksum"] = d.ironic.image()
-	if len(d.ironic.hosts()) > 0 {
-		first := worker(0, "")
-		values["Host"], values["Other"], values["HostFile"] = first.name, worker(1, "").name, first.path(d.dir)
-	}
-	if err := nextSteps.Execute(os.Stdout, values); err != nil {
+	if err := nextSteps.Execute(os.Stdout, d.names()); err != nil {
 		panic(err) // an error in the template
 	}
+}
+
+// names are what nextSteps names.
+func (d *demo) names() map[string]any {
+	example := worker(0, "ipmi://BMC-ADDRESS")
+	names := map[string]any{
+		"Kubeconfig": d.kube.Admin.Kubeconfig, "Bin": d.bin, "Ironic": d.ironic.endpoint(),
+		"Namespace": namespace, "Unreachable": d.hasUnreachable(), "Password": password,
+		"Dir": d.dir, "Log": d.server.LogPath, "Example": example.yaml(), "ExampleName": example.name,
+	}
+	if d.tenant != nil {
+		names["Tenant"] = d.tenant.Kubeconfig
+	}
+	_, names["Simulated"] = d.ironic.(*simulated)
+	names["ImageURL"], names["Checksum"] = d.ironic.image()
+	var good []host
+	for _, h := range d.ironic.hosts() {
+		if h.fails() {
+			names["Failing"] = h.name
+		} else {
+			good = append(good, h)
+		}
+	}
+	if len(good) > 1 {
+		names["Host"], names["Other"], names["HostFile"] = good[0].name, good[1].name, good[0].path(d.sub("hosts"))
+	}
+	return names
 }
