@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // pausedForMove is the value of the annotation with which hosts are paused. Another value is somebody else's.
@@ -81,6 +83,9 @@ func pausing(host *metal3.BareMetalHost) (annotations map[string]any, message st
 	default:
 		return nil, "", fmt.Errorf("the host is %s: pause it when that has ended", state)
 	}
+	if err := underWay(host); err != nil {
+		return nil, "", err
+	}
 	// Neither the status that is moved nor another Ironic has what contradicts the host: there, the machine would be adopted, and wiped
 	// once the host is deleted, although somebody else may use it.
 	if held := hosts.Condition(host, metal3.HeldCondition); held != nil && held.Status == metav1.ConditionTrue {
@@ -100,6 +105,32 @@ func pausing(host *metal3.BareMetalHost) (annotations map[string]any, message st
 		message += ", with its status"
 	}
 	return annotations, message, nil
+}
+
+// underWay returns what is being done at a host although its provisioning state does not show it; nil if nothing is. The other cluster
+// would not know of it: there, the machine would be adopted while the first Ironic is still at it. What is being registered runs nothing
+// that Ironic could interrupt, and can be moved.
+func underWay(host *metal3.BareMetalHost) error {
+	record := &host.Status.Record
+	switch {
+	case host.DeletionTimestamp != nil:
+		return errors.New("the host is being deleted, which would not go with it: wait until it is gone")
+	case record.Transfer != nil:
+		return fmt.Errorf("the host is being moved to %s: wait until it is there, or move it back with kubectl bmh transfer", ironic.DescribeInstance(record.Transfer.To))
+	case hosts.IsDetached(host):
+		return nil // Ironic has no node of it
+	case record.Asked != nil:
+		return fmt.Errorf("Ironic may still carry out a request (%s): wait until status.record.asked is gone, some minutes at most", record.Asked.Target)
+	case record.AskedPower != nil:
+		return fmt.Errorf("Ironic may still carry out a request (%s): wait until status.record.askedPower is gone, some minutes at most", record.AskedPower.Target)
+	case record.PowerCut != nil:
+		return errors.New("its power is being cut: wait until it is off")
+	case hosts.IsServiced(host):
+		return fmt.Errorf("its settings are being changed: wait for that with kubectl bmh wait %s --for idle", host.Name)
+	case host.Status.Provisioning.State != metal3.StateRegistering && hosts.IsBusy(host):
+		return fmt.Errorf("Ironic has lost its node, or has yet to adopt its machine: wait for that with kubectl bmh wait %s --for idle", host.Name)
+	}
+	return nil
 }
 
 // movedStatus returns a status as Cluster API Provider Metal3 annotates it: without the hardware, which the HardwareData has, and

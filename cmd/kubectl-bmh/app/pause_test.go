@@ -35,6 +35,17 @@ func TestPause(t *testing.T) {
 	held := func(h *metal3.BareMetalHost) {
 		h.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: metal3.DeploymentGoneReason, Message: "Somebody has deployed it."}}
 	}
+	record := func(is metal3.HostRecord) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) { h.Status.Record = is }
+	}
+	detached := func(h *metal3.BareMetalHost) {
+		h.Status.OperationalStatus, h.Status.Ironic = metal3.OperationalStatusDetached, nil
+	}
+	deleted := func(h *metal3.BareMetalHost) { h.DeletionTimestamp, h.Finalizers = new(metav1.Now()), []string{"x"} }
+	serviced := func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusServicing }
+	notLeft := record(metal3.HostRecord{Servicing: &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationFailed}}})
+	toAdopt := record(metal3.HostRecord{Deployment: &metal3.Deployment{MayAdopt: true}})
+	const untilIdle = ": wait for that with kubectl bmh wait a --for idle"
 	for name, test := range map[string]struct {
 		host    *metal3.BareMetalHost
 		pause   string // its value; empty if the host must not be paused
@@ -53,6 +64,16 @@ func TestPause(t *testing.T) {
 		"being inspected":        {host("a", metal3.StateInspecting), "", false, "a: error: the host is inspecting", exitError},
 		"held":                   {host("a", metal3.StateProvisioned, runs, held), "", false, "a: error: the host is held for DeploymentGone, of which the other cluster would not know: solve that first. Somebody has deployed it.", exitError},
 		"held without an image":  {host("a", metal3.StateAvailable, held), "", false, "a: error: the host is held", exitError},
+		"being serviced":         {host("a", metal3.StateProvisioned, runs, serviced), "", false, "a: error: its settings are being changed" + untilIdle, exitError},
+		"left by no service":     {host("a", metal3.StateProvisioned, runs, notLeft), "", false, "a: error: its settings are being changed" + untilIdle, exitError},
+		"to be transferred":      {host("a", metal3.StateAvailable, record(metal3.HostRecord{Transfer: &metal3.Transfer{To: "room-b"}})), "", false, `a: error: the host is being moved to IronicInstance "room-b": wait until it is there`, exitError},
+		"being deleted":          {host("a", metal3.StateAvailable, deleted), "", false, "a: error: the host is being deleted", exitError},
+		"to be undeployed late":  {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{Asked: &metal3.AskedChange{Target: "deleted"}})), "", false, "a: error: Ironic may still carry out a request (deleted): wait until status.record.asked is gone", exitError},
+		"to be off late":         {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{AskedPower: &metal3.AskedPower{Target: "soft power off"}})), "", false, "a: error: Ironic may still carry out a request (soft power off): wait until status.record.askedPower is gone", exitError},
+		"being cut":              {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{PowerCut: &metal3.PowerCut{}})), "", false, "a: error: its power is being cut: wait until it is off", exitError},
+		"to be adopted":          {host("a", metal3.StateProvisioned, runs, toAdopt), "", false, "a: error: Ironic has lost its node, or has yet to adopt its machine" + untilIdle, exitError},
+		"detached":               {host("a", metal3.StateProvisioned, runs, toAdopt, detached), pausedForMove, true, "paused, with its status", 0},
+		"without its BMC":        {host("a", metal3.StateRegistering), pausedForMove, false, "paused", 0},
 		"with an earlier status": {host("a", metal3.StateProvisioned, runs, withAnnotation(metal3.PausedAnnotation, pausedForMove), withAnnotation(metal3.StatusAnnotation, "{}")), pausedForMove, true, "paused, with its status", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -132,6 +132,8 @@ func TestReached(t *testing.T) {
 	serviceEnded := func(h *metal3.BareMetalHost) {
 		h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationFailed, EndedAt: &metav1.Time{Time: now}}}
 	}
+	toAdopt := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment = &metal3.Deployment{MayAdopt: true} }
+	detached := func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }
 	registered := withCondition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason)
 	for _, c := range []struct {
 		name   string
@@ -181,6 +183,8 @@ func TestReached(t *testing.T) {
 		{"settled", host(metal3.StateAvailable), Settled, true},
 		{"idle", host(metal3.StateProvisioned), Idle, true},
 		{"busy", host(metal3.StateProvisioning), Idle, false},
+		{"to be adopted", host(metal3.StateProvisioned, toAdopt), Idle, false},
+		{"to be adopted when it comes back", host(metal3.StateProvisioned, toAdopt, detached), Idle, true},
 		{"idle but for a reboot that was asked for", host(metal3.StateProvisioned, power("power on", ""), rebooting(metal3.RebootAnnotation)), Idle, false},
 	} {
 		if got := Reached(c.host, c.target); got != c.want {

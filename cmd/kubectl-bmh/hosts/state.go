@@ -81,14 +81,14 @@ func IsBusy(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateAvailable, metal3.StateReady,
 		metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		return isServiced(host) || host.DeletionTimestamp != nil || isMoving(host)
+		return IsServiced(host) || host.DeletionTimestamp != nil || isMoving(host)
 	}
 	return !IsDetached(host)
 }
 
-// isServiced reports whether settings of the host are being changed, or a failed change has not been left: its ramdisk
+// IsServiced reports whether settings of the host are being changed, or a failed change has not been left: its ramdisk
 // may still run then. The operational status of such a host is that of its error.
-func isServiced(host *metal3.BareMetalHost) bool {
+func IsServiced(host *metal3.BareMetalHost) bool {
 	service := host.Status.Record.Servicing
 	return host.Status.OperationalStatus == metal3.OperationalStatusServicing || service != nil && service.EndedAt == nil
 }
@@ -100,7 +100,8 @@ func isMoving(host *metal3.BareMetalHost) bool {
 	}
 	c := Condition(host, metal3.RegisteredCondition)
 	lost := host.Status.Ironic == nil && c != nil && c.Status == metav1.ConditionFalse && c.Reason == metal3.NodeLostReason
-	return lost || host.Status.Record.Deployment != nil && host.Status.Record.Deployment.MayAdopt
+	d := host.Status.Record.Deployment
+	return lost || d != nil && d.MayAdopt && !IsDetached(host) // a detached host is adopted only when it comes back
 }
 
 // IsDetached reports whether the host was removed from Ironic on request.
