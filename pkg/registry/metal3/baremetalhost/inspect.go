@@ -55,8 +55,9 @@ func (i *inspection) write(ctx context.Context, _ Ironic, host *metal3.BareMetal
 	if node.ProvisionState != ironic.Available {
 		return host, nil
 	}
-	return changeHost(ctx, i.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) {
+	return changeHost(ctx, i.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
+		return nil
 	})
 }
 

@@ -95,7 +95,10 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 		}
 		return host, nil
 	}
-	written, err := changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+	written, err := changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
+		h.Spec.Online = online
+		return p.checkHost(h, request) // Ironic may have taken long to show the node
+	})
 	if err != nil && cut {
 		p.cuts.forget(ctx, host)
 	}
@@ -119,6 +122,9 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		return nil
 	}
 	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
+		return err
+	}
+	if err := p.checkAgain(ctx, host, written, request); err != nil {
 		return err
 	}
 	target := powerTarget(request.Spec)
@@ -151,6 +157,32 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	return store.Unavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
+// checkAgain refuses to switch a machine on that somebody has fenced or switched off while Ironic was asked for the node: what ran on it
+// may have been started elsewhere. What write has written is taken back then, unless somebody has changed it.
+func (p *power) checkAgain(ctx context.Context, host, written *metal3.BareMetalHost, request *metal3.HostPower) error {
+	if request.Spec.Action == metal3.PowerActionOff {
+		return nil
+	}
+	newest, err := p.cuts.Hosts.Get(ctx, host.Namespace, host.Name)
+	switch {
+	case err != nil && written != host && !apierrors.IsNotFound(err):
+		return store.Unavailable(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; spec.online is true now, try again to act at once", err))
+	case err != nil:
+		return readError(host.Name, err)
+	}
+	refused := checkSame(host, newest)
+	switch {
+	case refused == nil && !newest.Spec.Online:
+		return conflict(host, errors.New("spec.online was set to false meanwhile: it is to be off"))
+	case refused == nil:
+		refused = p.checkHost(newest, request)
+	}
+	if refused != nil {
+		return p.restoreOnline(ctx, host, written, refused)
+	}
+	return nil
+}
+
 // leaveToController reports whether the controller is to switch the host on, as spec.online asks for now:
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
 // settings may be changed at a reboot only when they have been changed. What the controller would not do
@@ -179,7 +211,7 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 	return true, err
 }
 
-// restoreOnline restores spec.online after Ironic has refused the action, unless somebody has
+// restoreOnline restores spec.online after the action was refused, unless somebody has
 // changed the spec since write. It returns refused, or an error that also says that the spec could
 // not be restored.
 func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMetalHost, refused error) (err error) {

@@ -42,8 +42,9 @@ func (p *power) requestReboot(ctx context.Context, host *metal3.BareMetalHost, n
 	if err != nil || !serviced {
 		return host, err
 	}
-	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) {
+	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, fmt.Sprintf(`{"mode":%q}`, request.Spec.Mode))
+		return p.checkHost(h, request)
 	})
 }
 

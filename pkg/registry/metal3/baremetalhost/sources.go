@@ -149,15 +149,14 @@ func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, wh
 	return asked, node, nil
 }
 
-// changeHost changes the latest version of host, and returns what was written. It returns a
+// changeHost changes the latest version of host, unless change returns an error, and returns what was written. It returns a
 // Conflict if that is another host, or has its node in another Ironic now.
-func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, dryRun bool, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
+func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
 	written, err := hosts.Change(ctx, host.Namespace, host.Name, dryRun, func(newest *metal3.BareMetalHost) error {
 		if err := checkSame(host, newest); err != nil {
 			return err
 		}
-		change(newest)
-		return nil
+		return change(newest)
 	})
 	return written, writeError(host.Name, err)
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package baremetalhost_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+)
+
+// meanwhile is an etcd and an Ironic during whose answers somebody else changes the host.
+type meanwhile struct {
+	*oneHost
+	// looked is called when Ironic has shown the node for the first time, and wrote when the user's change is written.
+	looked, wrote func(*metal3.BareMetalHost)
+	// switched are the requests for power.
+	switched []ironic.PowerTarget
+}
+
+func (m *meanwhile) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return m, nil }
+
+func (m *meanwhile) change(change *func(*metal3.BareMetalHost)) {
+	if *change != nil {
+		m.host = m.host.DeepCopy()
+		(*change)(m.host)
+		*change = nil
+	}
+}
+
+func (m *meanwhile) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
+	defer m.change(&m.looked)
+	return m.oneHost.GetNode(ctx, id)
+}
+
+func (m *meanwhile) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	written, err := m.oneHost.Change(ctx, storetest.Namespace, name, dryRun, change)
+	m.change(&m.wrote)
+	return written, err
+}
+
+func (m *meanwhile) SwitchPower(_ context.Context, _ ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	m.switched = append(m.switched, target)
+	return target, "", nil
+}
+
+// TestFencedDuringPower: a machine that is fenced or switched off while Ironic shows its node, or while spec.online is written, is not
+// switched on, and spec.online is as whoever did that has left it.
+func TestFencedDuringPower(t *testing.T) {
+	const fence = metal3.RebootAnnotationPrefix + "fencing"
+	fenced := func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, fence, "") }
+	off := func(h *metal3.BareMetalHost) { h.Spec.Online, h.Generation = false, h.Generation+1 }
+	for name, test := range map[string]struct {
+		action        metal3.PowerAction
+		online        bool // before
+		looked, wrote func(*metal3.BareMetalHost)
+		refusal       string // part of it; empty if the action is carried out
+		left          bool   // spec.online afterwards
+	}{
+		"on":                          {action: metal3.PowerActionOn, looked: fenced, refusal: fence},
+		"on, when it is written":      {action: metal3.PowerActionOn, wrote: fenced, refusal: fence},
+		"on, which it is to be":       {action: metal3.PowerActionOn, online: true, looked: fenced, refusal: fence, left: true},
+		"on, and switched off":        {action: metal3.PowerActionOn, wrote: off, refusal: "set to false meanwhile"},
+		"reboot":                      {action: metal3.PowerActionReboot, online: true, looked: fenced, refusal: fence, left: true},
+		"reboot, and switched off":    {action: metal3.PowerActionReboot, online: true, looked: off, refusal: "it is to be off"},
+		"off":                         {action: metal3.PowerActionOff, online: true, looked: fenced},
+		"on, and nothing in between":  {action: metal3.PowerActionOn, left: true},
+		"reboot, nothing in between":  {action: metal3.PowerActionReboot, online: true, left: true},
+		"on, of another of this name": {action: metal3.PowerActionOn, online: true, looked: func(h *metal3.BareMetalHost) { h.UID = "another" }, refusal: "another host has its name", left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &meanwhile{looked: test.looked, wrote: test.wrote, oneHost: &oneHost{
+				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+					h.Spec.Online, h.Status.Provisioning.ID, h.Status.Provisioning.State = test.online, "n", metal3.StateProvisioned
+				}),
+				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+				reads: -1, writes: -1,
+			}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Refresher: m, Passwords: m}
+			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
+			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
+			_, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			switch {
+			case test.refusal == "" && (err != nil || len(m.switched) != 1):
+				t.Errorf("Ironic was asked for %q: %v", m.switched, err)
+			case test.refusal != "" && (!apierrors.IsConflict(err) || !strings.Contains(err.Error(), test.refusal) || m.switched != nil):
+				t.Errorf("Ironic was asked for %q: %v, want a Conflict with %q", m.switched, err, test.refusal)
+			}
+			if m.host.Spec.Online != test.left {
+				t.Errorf("spec.online is %t afterwards", m.host.Spec.Online)
+			}
+		})
+	}
+}
