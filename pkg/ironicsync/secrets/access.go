@@ -100,10 +100,11 @@ func (a *access) removeFinalizer(ctx context.Context, namespace, name string) er
 	return ignoreNotFound(err)
 }
 
-// ReplaceData writes all data of an existing Secret, if they differ.
-func (a *access) ReplaceData(ctx context.Context, namespace, name string, data map[string][]byte) error {
+// ReplaceData writes all data of an existing Secret, if they differ. It leaves those alone for which mayReplace, which can be nil, returns
+// false.
+func (a *access) ReplaceData(ctx context.Context, namespace, name string, data map[string][]byte, mayReplace func(is map[string][]byte) bool) error {
 	secret, err := a.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
-	if err != nil || maps.EqualFunc(secret.Data, data, bytes.Equal) {
+	if err != nil || maps.EqualFunc(secret.Data, data, bytes.Equal) || mayReplace != nil && !mayReplace(secret.Data) {
 		return err
 	}
 	values := map[string]any{}

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// All data of a Secret are replaced, and nothing else. One that has them already is not written.
+// All data of a Secret are replaced, and nothing else. One that has them already is not written, nor is one whose data are not to be
+// replaced.
 func TestReplaceData(t *testing.T) {
 	stored := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "configs", Labels: map[string]string{"app": "ironic"}},
@@ -21,8 +22,14 @@ func TestReplaceData(t *testing.T) {
 	client := fake.NewClientset(stored)
 	s := &access{client: client}
 	want := map[string][]byte{"kept": []byte("3"), "new": []byte("4")}
+	if err := s.ReplaceData(t.Context(), "metal3", "configs", want, func(is map[string][]byte) bool { return string(is["old"]) != "1" }); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := s.Read(t.Context(), "metal3", "configs"); err != nil || string(data["kept"]) != "2" {
+		t.Errorf("what is not to be replaced is %q: %v", data, err)
+	}
 	for range 2 {
-		if err := s.ReplaceData(t.Context(), "metal3", "configs", want); err != nil {
+		if err := s.ReplaceData(t.Context(), "metal3", "configs", want, func(map[string][]byte) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +49,7 @@ func TestReplaceData(t *testing.T) {
 	if patches != 1 {
 		t.Errorf("the Secret was written %d times, want once", patches)
 	}
-	if err := s.ReplaceData(t.Context(), "metal3", "other", want); !apierrors.IsNotFound(err) {
+	if err := s.ReplaceData(t.Context(), "metal3", "other", want, nil); !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret that does not exist: %v", err)
 	}
 }

@@ -72,7 +72,7 @@ func (a *access) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
 	case maps.EqualFunc(existing.Data, wanted.Data, bytes.Equal):
 		return nil
 	default:
-		return a.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data)
+		return a.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data, nil)
 	}
 	_, err = secrets.Create(quiet(ctx), wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

@@ -40,8 +40,9 @@ type Secrets interface {
 	// Own reads a Secret. If isCredentials, it gets the label of the Secrets of hosts and the owner, so
 	// that it is deleted with it.
 	Own(ctx context.Context, namespace, name string, owner metav1.OwnerReference, isCredentials func(*corev1.Secret) bool) (map[string][]byte, error)
-	// ReplaceData writes all data of an existing Secret, if they differ.
-	ReplaceData(ctx context.Context, namespace, name string, data map[string][]byte) error
+	// ReplaceData writes all data of an existing Secret, if they differ, unless mayReplace, which can be nil, returns false for those
+	// that are there.
+	ReplaceData(ctx context.Context, namespace, name string, data map[string][]byte, mayReplace func(is map[string][]byte) bool) error
 }
 
 // Switches are the recorded BareMetalSwitches.
@@ -97,14 +98,11 @@ func New(deps Deps) *Controller {
 	return c
 }
 
-// SecretChanged requeues the switches of a namespace if a Secret is about them.
+// SecretChanged requeues the switches of a namespace if a Secret is about them. It does so for the Secrets that receive the configuration
+// also where there are no switches: nothing else shows a new leader that the last one was deleted while nobody led.
 func (c *Controller) SecretChanged(namespace, name string) {
-	devices := c.devices(namespace)
-	if len(devices) == 0 {
-		return
-	}
 	isOurs := name == c.Settings.ConfigsSecret || name == c.Settings.CredentialsSecret
-	if isOurs || slices.ContainsFunc(devices, func(d *metal3.BareMetalSwitch) bool {
+	if isOurs || slices.ContainsFunc(c.devices(namespace), func(d *metal3.BareMetalSwitch) bool {
 		secret, err := credentialsSecret(d)
 		return err == nil && secret == name
 	}) {
@@ -159,15 +157,15 @@ func (c *Controller) configure(ctx context.Context, namespace string, devices []
 			keys[keyFile(device)] = found.privateKey
 		}
 	}
-	// The keys come first: the configuration refers to them.
-	for _, secret := range []struct {
-		name string
-		data map[string][]byte
-	}{{c.Settings.CredentialsSecret, keys}, {c.Settings.ConfigsSecret, map[string][]byte{configKey: []byte(config)}}} {
+	for _, secret := range c.secretsOf(config, keys) {
 		if err := c.Fence.Check(); err != nil {
 			return 0, err
 		}
-		err := c.Secrets.ReplaceData(ctx, namespace, secret.name, secret.data)
+		mayReplace := secret.isOurs
+		if len(devices) > 0 {
+			mayReplace = nil // the flags say that it is for them
+		}
+		err := c.Secrets.ReplaceData(ctx, namespace, secret.name, secret.data, mayReplace)
 		if apierrors.IsNotFound(err) && len(devices) > 0 {
 			after = missingRetry
 		}
@@ -184,6 +182,23 @@ func (c *Controller) configure(ctx context.Context, namespace string, devices []
 		}
 	}
 	return after, c.report(ctx, devices, verdicts)
+}
+
+// written is a Secret that receives a part of the configuration.
+type written struct {
+	name string
+	data map[string][]byte
+	// isOurs reports whether what is in it was written for switches. In a namespace without any, a Secret of that name may be somebody
+	// else's.
+	isOurs func(is map[string][]byte) bool
+}
+
+// secretsOf returns the Secrets that receive the configuration. The keys come first: the configuration refers to them.
+func (c *Controller) secretsOf(config string, keys map[string][]byte) []written {
+	return []written{
+		{c.Settings.CredentialsSecret, keys, hasKeyFiles},
+		{c.Settings.ConfigsSecret, map[string][]byte{configKey: []byte(config)}, hasConfig},
+	}
 }
 
 // credentials returns the credentials of a switch, or what is wrong with them.

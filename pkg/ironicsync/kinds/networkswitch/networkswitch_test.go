@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,9 +143,13 @@ func (w *world) Own(_ context.Context, _, name string, owner metav1.OwnerReferen
 	return data, nil
 }
 
-func (w *world) ReplaceData(_ context.Context, _, name string, data map[string][]byte) error {
-	if _, exists := w.secrets[name]; !exists {
+func (w *world) ReplaceData(_ context.Context, _, name string, data map[string][]byte, mayReplace func(is map[string][]byte) bool) error {
+	is, exists := w.secrets[name]
+	if !exists {
 		return apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	if mayReplace != nil && !mayReplace(is) {
+		return nil
 	}
 	if w.writeError == nil {
 		w.secrets[name] = data
@@ -266,6 +272,46 @@ func TestSecretsThatCannotBeWritten(t *testing.T) {
 		if _, after, err := w.configure(t); err != nil || after != 0 {
 			t.Errorf("%s, without switches: again after %s, %v", name, after, err)
 		}
+	}
+}
+
+// TestDeletedWhileNobodyLed: a new leader, which sees the Secrets and no switch, takes the credentials of the last one away. What somebody
+// else has put into Secrets of these names stays.
+func TestDeletedWhileNobodyLed(t *testing.T) {
+	config := data(configKey, header+"[switch:a]\nusername=admin\npassword=secret\n\n")
+	for name, test := range map[string]struct {
+		changed                string // the Secret that the leader sees
+		configs, keys          map[string][]byte
+		configsAfter, keyFiles map[string][]byte
+	}{
+		"both":                  {"configs", config, data("00-1b-21-aa-bb-dd.key", "key"), data(configKey, header), data()},
+		"seen by its keys":      {"keys", config, data("00-1b-21-aa-bb-dd.key", "key"), data(configKey, header), data()},
+		"no configuration left": {"keys", nil, data("00-1b-21-aa-bb-dd.key", "key"), nil, data()},
+		"of somebody else":      {"configs", data(configKey, "[switch:b]\npassword=theirs\n"), data("tls.key", "theirs"), data(configKey, "[switch:b]\npassword=theirs\n"), data("tls.key", "theirs")},
+		"another Secret":        {"other", config, data(), config, data()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{secrets: map[string]map[string][]byte{"keys": test.keys}}
+				if test.configs != nil {
+					w.secrets["configs"] = test.configs
+				}
+				c := New(Deps{Switches: enginetest.NewStock[*metal3.BareMetalSwitch]("baremetalswitches"), Secrets: w, Fence: ironic.NoFence, Settings: Settings{Enabled: true, ConfigsSecret: "configs", CredentialsSecret: "keys", CredentialsPath: "/etc/keys"}})
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { _ = c.Run(ctx) })
+				c.SecretChanged(namespace, test.changed)
+				time.Sleep(time.Minute)
+				cancel()
+				running.Wait()
+				if diff := cmp.Diff(test.configsAfter, w.secrets["configs"]); diff != "" {
+					t.Errorf("configuration (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(test.keyFiles, w.secrets["keys"]); diff != "" {
+					t.Errorf("private keys (-want +got):\n%s", diff)
+				}
+			})
+		})
 	}
 }
 

@@ -3,8 +3,10 @@
 package networkswitch
 
 import (
+	"bytes"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -130,6 +132,22 @@ func section(device *metal3.BareMetalSwitch, c credentials, keyDir string) strin
 func keyFile(device *metal3.BareMetalSwitch) string {
 	return strings.ReplaceAll(device.Spec.MACAddress, ":", "-") + ".key"
 }
+
+// keyFilePattern is what keyFile returns for any MAC address.
+var keyFilePattern = regexp.MustCompile(`^[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}\.key$`)
+
+// hasKeyFiles reports whether a Secret has nothing but private keys of switches.
+func hasKeyFiles(is map[string][]byte) bool {
+	for key := range is {
+		if !keyFilePattern.MatchString(key) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasConfig reports whether a Secret has a configuration of this server's, or of the Bare Metal Operator's.
+func hasConfig(is map[string][]byte) bool { return bytes.HasPrefix(is[configKey], []byte(header)) }
 
 // credentialsSecret returns the name of the Secret with the credentials of a switch. It must be in the
 // namespace of the switch: otherwise, whoever may create switches in one namespace could have the
