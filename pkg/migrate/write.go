@@ -64,13 +64,15 @@ func (w *writer) apply(ctx context.Context, is *unstructured.Unstructured) (_ *u
 	}
 	if status, has := wanted.Object["status"]; has && w.obj.Kind.HasStatus {
 		next := is.DeepCopy()
-		next.Object["status"] = withoutFieldsUnknownToCRD(status, is.Object["status"])
-		if firstDifferenceAt("status", is.Object["status"], next.Object["status"]) != "" {
+		next.Object["status"] = withoutAbsent(status, is.Object["status"], statusFieldsUnknownToCRD[w.obj.Kind.Kind])
+		if was := is.Object["status"]; firstDifferenceAt("status", was, next.Object["status"]) != "" {
 			next.Object["status"] = status
 			if is, err = w.client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
 				return nil, 0, fmt.Errorf("status: %w", err)
 			}
-			did = max(did, outcomeUpdated)
+			if firstDifferenceAt("status", was, is.Object["status"]) != "" { // otherwise the CRD has pruned all that differs
+				did = max(did, outcomeUpdated)
+			}
 		}
 	}
 	if wanted.GetDeletionTimestamp() != nil && is.GetDeletionTimestamp() == nil {
@@ -128,22 +130,20 @@ func withWritableFields(is, wanted *unstructured.Unstructured, hasStatus bool) *
 		if field == "metadata" || field == "status" && hasStatus {
 			continue
 		}
-		next.Object[field] = withoutFieldsUnknownToCRD(value, is.Object[field])
+		next.Object[field] = value
 	}
 	return next
 }
 
-// withoutFieldsUnknownToCRD returns value without the fields that the CRD's schema is known
-// to lack, unless the custom resource has them. Otherwise, the CRD would drop them, and the
-// update would be made again and again.
-func withoutFieldsUnknownToCRD(value, is any) any {
-	fields, ok := value.(map[string]any)
+// withoutAbsent returns a status without those of the named fields that the status of the custom resource does not have.
+func withoutAbsent(status, is any, names []string) any {
+	fields, ok := status.(map[string]any)
 	if !ok {
-		return value
+		return status
 	}
 	stored, _ := is.(map[string]any)
 	fields = maps.Clone(fields)
-	for _, name := range statusFieldsUnknownToCRD {
+	for _, name := range names {
 		if _, has := stored[name]; !has {
 			delete(fields, name)
 		}
@@ -151,16 +151,28 @@ func withoutFieldsUnknownToCRD(value, is any) any {
 	return fields
 }
 
-// statusFieldsUnknownToCRD are the fields of a status that only metal3-apiserver knows.
-var statusFieldsUnknownToCRD = []string{"ironic"}
+// statusFieldsUnknownToCRD are the fields of a status that only metal3-apiserver knows, by kind. All CRDs drop them: the update would be
+// made again and again.
+var statusFieldsUnknownToCRD = map[string][]string{
+	"BareMetalHost":          {"ironic", "record"},
+	"HostFirmwareComponents": {"preparedAt", "source"},
+	"HostFirmwareSettings":   {"source"},
+}
 
-// droppedPaths returns the paths of fields that the CRD dropped when is was written.
+// laterStatusFields are the fields of a status that the CRDs of operator 0.13 do not have, by kind. No user has written them, and an
+// operator that does not know them does not miss them.
+var laterStatusFields = map[string][]string{"BareMetalHost": {"lastAttemptedImage", "provisioningFailCount"}}
+
+// droppedPaths returns the paths of fields that the CRD dropped when is was written, and whose loss matters.
 func (w *writer) droppedPaths(is *unstructured.Unstructured) []string {
 	var paths []string
 	wanted := w.wanted().Object
+	for _, names := range []map[string][]string{statusFieldsUnknownToCRD, laterStatusFields} {
+		wanted["status"] = withoutAbsent(wanted["status"], is.Object["status"], names[w.obj.Kind.Kind])
+	}
 	for _, field := range slices.Sorted(maps.Keys(wanted)) {
 		if field != "metadata" && field != "apiVersion" && field != "kind" {
-			collectDropped(field, withoutFieldsUnknownToCRD(wanted[field], nil), is.Object[field], &paths)
+			collectDropped(field, wanted[field], is.Object[field], &paths)
 		}
 	}
 	return paths

@@ -31,6 +31,11 @@ var Resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Versio
 // modelPrefix is that of our types' names in OpenAPI.
 const modelPrefix = "io.metal3.v1alpha1."
 
+// unknownToOperator are the fields of a status that the operator's definitions do not have, by kind.
+var unknownToOperator = map[string][]string{
+	"BareMetalHost": {"ironic", "record"}, "HostFirmwareComponents": {"preparedAt", "source"}, "HostFirmwareSettings": {"source"},
+}
+
 // definition is a structural CustomResourceDefinition made from our own description of a
 // kind, without what the operator's does not have.
 func definition(kind *migrate.Kind) *unstructured.Unstructured {
@@ -39,8 +44,8 @@ func definition(kind *migrate.Kind) *unstructured.Unstructured {
 	top := structural(definitions, prefix, definitions[modelPrefix+kind.Kind].Schema)
 	properties := top["properties"].(object)
 	properties["metadata"] = object{"type": "object"}
-	if kind.Kind == "BareMetalHost" {
-		delete(properties["status"].(object)["properties"].(object), "ironic")
+	for _, name := range unknownToOperator[kind.Kind] {
+		delete(properties["status"].(object)["properties"].(object), name)
 	}
 	singular := strings.ToLower(kind.Kind)
 	version := object{
