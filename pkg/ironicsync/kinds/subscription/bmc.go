@@ -3,6 +3,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // bmcTimeout bounds what is asked of a BMC at once. Ironic answers when the BMC has.
@@ -31,28 +33,54 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 }
 
 // create creates a subscription, and returns its ID. If there was no answer when that was tried before, the BMC may have it.
-// mayExist is set if it may have it after an error.
+// mayExist is set if it may have it after an error. What it records is also in subscription.
 func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, mayExist bool, err error) {
 	if mayBeCreated(subscription) {
 		if id, err = c.find(ctx, subscription, host); id != "" || err != nil {
 			return id, true, err
 		}
 	}
+	begun := false
 	err = c.ask(ctx, host, func(ctx context.Context, client Ironic) (err error) {
+		if begun, err = c.begin(ctx, subscription); err != nil {
+			return err
+		}
 		wanted := wantedOf(subscription)
 		wanted.Headers = headers
 		id, err = client.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, wanted)
 		mayExist = err != nil && !ironic.IsNotCarriedOut(err) && !ironic.IsInternal(err) // with an internal error, Ironic passes on the BMC's refusal
 		return err
 	})
-	if err == nil && id == "" {
+	switch {
+	case err == nil && id == "":
 		return "", true, errors.New("the BMC gave it no ID")
+	case begun && ironic.IsLocked(err): // of which nothing is told
+		return "", false, cmp.Or(c.setError(ctx, subscription, saidBefore(subscription)), err)
 	}
 	return id, mayExist, err
 }
 
-// mayBeCreated reports whether the BMC may have a subscription that has no ID in the status, because there was no answer when it was to be
-// created.
+// begin records that a subscription is about to be created, unless that is recorded already: nobody knows what has become of the request
+// if this process ends before it has recorded the answer. A second subscription would be sent the same headers, and nobody would delete
+// the first.
+func (c *Controller) begin(ctx context.Context, subscription *metal3.BMCEventSubscription) (begun bool, err error) {
+	if err := c.Fence.Check(); err != nil || mayBeCreated(subscription) {
+		return false, err
+	}
+	text := beingCreated
+	if said := subscription.Status.Error; said != "" {
+		text += "; " + said
+	}
+	return true, c.setError(ctx, subscription, lifecycle.CutMessage(text))
+}
+
+// saidBefore returns what was wrong with a subscription before it was about to be created.
+func saidBefore(subscription *metal3.BMCEventSubscription) string {
+	return strings.TrimPrefix(strings.TrimPrefix(subscription.Status.Error, beingCreated), "; ")
+}
+
+// mayBeCreated reports whether the BMC may have a subscription that has no ID in the status, because no answer was recorded when it was to
+// be created.
 func mayBeCreated(subscription *metal3.BMCEventSubscription) bool {
 	return strings.HasPrefix(subscription.Status.Error, notAnswered)
 }

@@ -121,6 +121,8 @@ const (
 	notCreated, notDeleted = "failed to create a subscription", "failed to delete a subscription"
 	// notAnswered says that the BMC may have the subscription all the same, and is looked at before anything else is done.
 	notAnswered = notCreated + " (the BMC may have it all the same)"
+	// beingCreated says so while there is no answer yet. What was wrong before follows.
+	beingCreated = notAnswered + ": it has not answered yet"
 )
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -186,6 +188,8 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	}
 	id, mayExist, err := c.create(ctx, subscription, host, headers)
 	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // somebody has written it: it is looked at again
+		return 0, kinds.IgnoreNotFound(err)
 	case err != nil && mayExist:
 		return 0, c.failed(ctx, subscription, notAnswered, err)
 	case err != nil:
@@ -343,15 +347,25 @@ func (c *Controller) report(ctx context.Context, subscription *metal3.BMCEventSu
 	if subscription.Status.Error == problem {
 		return nil
 	}
-	updated := subscription.DeepCopy()
-	updated.Status.Error = problem
-	if _, err := c.Subscriptions.UpdateStatus(ctx, updated); err != nil {
+	said := saidBefore(subscription)
+	if err := c.setError(ctx, subscription, problem); err != nil {
 		return kinds.IgnoreNotFound(err)
 	}
-	if problem != "" {
+	if problem != "" && problem != said {
 		c.event(subscription, corev1.EventTypeWarning, "SubscriptionFailed", problem)
 	}
 	return nil
+}
+
+// setError records status.error, also in subscription.
+func (c *Controller) setError(ctx context.Context, subscription *metal3.BMCEventSubscription, text string) error {
+	updated := subscription.DeepCopy()
+	updated.Status.Error = text
+	written, err := c.Subscriptions.UpdateStatus(ctx, updated)
+	if err == nil {
+		*subscription = *written
+	}
+	return err
 }
 
 func (c *Controller) event(subscription *metal3.BMCEventSubscription, eventType, reason, message string) {

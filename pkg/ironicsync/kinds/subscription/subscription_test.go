@@ -38,6 +38,8 @@ type world struct {
 	notShown     string // the ID of one that the BMC cannot show
 	nodeError    error  // of each read of the node
 	lateAnswer   bool   // the BMC creates subscriptions, and Ironic has no answer in time
+	looked       func() // is called when the node is read
+	created      func() // is called when the BMC has created one
 	notAllowed   error  // the destination
 	unproven     string // why the node is not the host's
 	requests     []string
@@ -76,6 +78,9 @@ func newWorld() *world {
 }
 
 func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
+	if w.looked != nil {
+		w.looked()
+	}
 	return &ironic.Node{UUID: "node"}, w.nodeError
 }
 
@@ -118,6 +123,9 @@ func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ st
 	w.made++
 	id := strconv.Itoa(w.made)
 	w.bmc[id] = s
+	if w.created != nil {
+		w.created()
+	}
 	if w.lateAnswer {
 		return "", &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer in time"}
 	}
@@ -215,9 +223,68 @@ func TestSubscribe(t *testing.T) {
 func TestNotRecorded(t *testing.T) {
 	w := newWorld()
 	c := w.controller()
-	w.store.StatusError = errors.New("etcd is full")
-	if err := w.reconcile(t, c); err == nil || len(w.bmc) != 0 {
-		t.Errorf("reconciled with %v, the BMC has %v", err, w.bmc)
+	w.created = func() { w.store.StatusError = errors.New("etcd is full") }
+	if err := w.reconcile(t, c); err == nil || w.made == 0 || len(w.bmc) != 0 {
+		t.Errorf("reconciled with %v, %d made, the BMC has %v", err, w.made, w.bmc)
+	}
+}
+
+// TestNothingRecorded: what cannot be recorded before it is sent is not sent, nor is it recorded that something was sent that a leader
+// must not send.
+func TestNothingRecorded(t *testing.T) {
+	for name, change := range map[string]func(*world, *Controller){
+		"etcd is full":     func(w *world, _ *Controller) { w.store.StatusError = errors.New("etcd is full") },
+		"another leads":    func(_ *world, c *Controller) { c.Fence = ironic.Fence{Term: func() bool { return false }} },
+		"written meantime": func(w *world, _ *Controller) { w.looked = func() { w.subscription.ResourceVersion += "+" } },
+	} {
+		w := newWorld()
+		c := w.controller()
+		change(w, c)
+		if err := w.reconcile(t, c); err == nil || w.subscription.Status.Error != "" || w.made > 0 {
+			t.Errorf("%s: %v, status %+v, %d made", name, err, w.subscription.Status, w.made)
+		}
+	}
+}
+
+// TestKilledWhileCreating: a leader that ends after the BMC has created a subscription, and before it has recorded the ID, leaves none that
+// nobody knows of: the next one finds it.
+func TestKilledWhileCreating(t *testing.T) {
+	for _, isDeleted := range []bool{false, true} {
+		w := newWorld()
+		killed := errors.New("killed")
+		w.created = func() { w.store.StatusError, w.deleteError = killed, killed }
+		if err := w.reconcile(t, w.controller()); err == nil || len(w.bmc) != 1 {
+			t.Fatalf("%v, the BMC has %v", err, w.bmc)
+		}
+		w.store.StatusError, w.deleteError = nil, nil
+		if isDeleted {
+			w.subscription.DeletionTimestamp = new(metav1.Now())
+		}
+		if err := w.reconcile(t, w.controller()); err != nil || w.made != 1 {
+			t.Errorf("the next leader: %v, %d made", err, w.made)
+		}
+		switch {
+		case isDeleted && (w.subscription != nil || len(w.bmc) > 0):
+			t.Errorf("deleted: %+v, the BMC has %v", w.subscription, w.bmc)
+		case !isDeleted && (w.subscription.Status != metal3.BMCEventSubscriptionStatus{SubscriptionID: "1"} || len(w.bmc) != 1):
+			t.Errorf("status %+v, the BMC has %v", w.subscription.Status, w.bmc)
+		}
+	}
+}
+
+// TestLockedWhileCreating: what Ironic has refused because it works on the node is not looked for, and hides no earlier problem.
+func TestLockedWhileCreating(t *testing.T) {
+	for _, before := range []string{"", "waiting for host worker-0 to be registered in Ironic"} {
+		w := newWorld()
+		w.subscription.Status.Error = before
+		w.bmcError = ironicSays(409, "Node n is locked by host c")
+		if err := w.reconcile(t, w.controller()); !ironic.IsLocked(err) || w.subscription.Status.Error != before || len(w.events) > 0 {
+			t.Errorf("%v, status %+v, events %v", err, w.subscription.Status, w.events)
+		}
+		w.subscription.DeletionTimestamp, w.requests = new(metav1.Now()), nil
+		if err := w.reconcile(t, w.controller()); err != nil || w.subscription != nil || w.requests != nil {
+			t.Errorf("deleted: %v, %+v, requests %q", err, w.subscription, w.requests)
+		}
 	}
 }
 
