@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -37,8 +38,8 @@ func TestClusterAPITutorial(t *testing.T) {
 		capm3:       &capm3{t: t, ctx: ctx, ns: "workload", client: runtimeClient(t, config), requests: requests},
 		deployments: client.Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machinedeployments"}).Namespace("workload"),
 	}
-	reader := tutorial{t: t, ctx: ctx, path: buildPlugin(t), dir: t.TempDir(), kubeconfig: s.Kube.Admin.Kubeconfig, before: capi.reconcile}
-	reader.follow("cluster-api")
+	reader := docs.Reader{T: t, Ctx: ctx, Path: docs.BuildPlugin(t), Dir: t.TempDir(), Kubeconfig: s.Kube.Admin.Kubeconfig, Before: capi.reconcile}
+	reader.Follow("tutorials/cluster-api.md")
 	if capi.taken != "" {
 		t.Errorf("host %s was not given back", capi.taken)
 	}

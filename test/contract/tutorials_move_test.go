@@ -17,6 +17,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 	"github.com/metal3-io/metal3-apiserver/test/crds"
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -41,7 +42,7 @@ func TestMoveTutorial(t *testing.T) {
 		}
 	}
 	c.provisionedByOperator("fleet", "worker-0", "192.0.2.80")
-	c.follow("move", buildPlugin(t))
+	c.follow("move", docs.BuildPlugin(t))
 }
 
 // provisionedByOperator creates a host, its Secret and its node as the Bare Metal Operator leaves them.

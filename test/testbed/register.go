@@ -64,8 +64,11 @@ func (s *Server) Route(ctx context.Context) error {
 	_, _, err := k.Kubectl(ctx, "", "patch", "service", ServiceName, "-n", Namespace, "--type=merge",
 		"-p", asJSON(object{"spec": object{"type": "ExternalName", "externalName": "localhost"}}))
 	for _, group := range groups {
-		_, _, patchErr := k.Kubectl(ctx, "", "patch", "apiservice", "v1alpha1."+group, "--type=merge",
+		_, stderr, patchErr := k.Kubectl(ctx, "", "patch", "apiservice", "v1alpha1."+group, "--type=merge",
 			"-p", asJSON(object{"spec": object{"service": object{"port": s.port}}}))
+		if group != groups[0] && strings.Contains(stderr, "NotFound") {
+			continue // there is none during a migration
+		}
 		err = errors.Join(err, patchErr)
 	}
 	return err
