@@ -106,7 +106,8 @@ func TestWaitForConditions(t *testing.T) {
 			}
 		}
 	}
-	kubectl(t, ctx, strings.ReplaceAll(workerYAML, "ADDRESS", startBMC(t, ctx).Address()), "create", "-n", ns, "-f", "-")
+	yaml := strings.NewReplacer("ADDRESS", startBMC(t, ctx).Address(), "00:ab:4f:d8:9e:fa", testbed.NewMAC()).Replace(workerYAML)
+	kubectl(t, ctx, yaml, "create", "-n", ns, "-f", "-")
 	var waits []func()
 	for _, condition := range []string{"Registered", "IronicReachable", "Manageable", "AvailableForProvisioning", "Progressing=false", "Provisioned=false", "Ready=false"} {
 		waits = append(waits, await(condition))
