@@ -94,9 +94,11 @@ func TestPause(t *testing.T) {
 			if pause := is.Annotations[metal3.PausedAnnotation]; pause != test.pause {
 				t.Errorf("paused by %q, want %q", pause, test.pause)
 			}
-			status, err := metal3.ParseStatusAnnotation(is.Annotations[metal3.StatusAnnotation])
-			if err != nil {
-				t.Fatal(err)
+			var status *metal3.BareMetalHostStatus
+			if value, has := is.Annotations[metal3.StatusAnnotation]; has {
+				if status, err = metal3.ParseStatusAnnotation(value); err != nil {
+					t.Fatal(err)
+				}
 			}
 			var want *metal3.BareMetalHostStatus
 			if test.status {
