@@ -312,6 +312,40 @@ func TestDeployedByHand(t *testing.T) {
 	}
 }
 
+// TestReleaseThatWaitsForAPerson: a claim that is being deleted does not say that its host is being deprovisioned while it is not.
+func TestReleaseThatWaitsForAPerson(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*metal3.BareMetalHost)
+		says   string
+	}{
+		"its own deployment":                    {func(*metal3.BareMetalHost) {}, "being deprovisioned"},
+		"deployed in Ironic":                    {func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image = metal3.Image{} }, "deployed in Ironic past this server"},
+		"held":                                  {held, "The host is held"},
+		"held for what was deployed in Ironic":  {func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image = metal3.Image{}; held(h) }, "deployed in Ironic past this server"},
+		"held while it is being deprovisioned":  {func(h *metal3.BareMetalHost) { h.Status.Provisioning.State = metal3.StateDeprovisioning; held(h) }, "The host is held"},
+		"deprovisioning, and nothing is amiss ": {func(h *metal3.BareMetalHost) { h.Status.Provisioning.State = metal3.StateDeprovisioning }, "being deprovisioned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claim.Spec.Image = image.DeepCopy()
+			w.mustReconcile(t)
+			w.deploy()
+			test.change(w.host())
+			w.put(w.host())
+			w.delete()
+			w.mustReconcile(t)
+			c := meta.FindStatusCondition(w.claim.Status.Conditions, AssociatedCondition)
+			if c.Reason != HostClaimDeletingReason || !strings.Contains(c.Message, test.says) {
+				t.Errorf("Associated is %s %s: %s", c.Status, c.Reason, c.Message)
+			}
+		})
+	}
+}
+
+func held(host *metal3.BareMetalHost) {
+	host.Status.Record.Hold = &metal3.Hold{Reason: metal3.AnotherDeploymentReason, Message: "of a namespace that the tenant does not know"}
+}
+
 // A host that must not be switched off stays on.
 func TestPowerThatIsKept(t *testing.T) {
 	w := newWorld(t)

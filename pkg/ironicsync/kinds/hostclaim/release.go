@@ -116,9 +116,20 @@ func (c *Controller) empty(ctx context.Context, claim *metal3.HostClaim, host *m
 		}
 	}
 	if own && isInUse(updated) {
-		return updated, "The host is being deprovisioned", nil
+		return updated, whyInUse(updated), nil
 	}
 	return updated, "", nil
+}
+
+// whyInUse says what is waited for while a host that has been emptied is in use. Not everything of that ends by itself.
+func whyInUse(host *metal3.BareMetalHost) string {
+	switch {
+	case deployedByOthers(host):
+		return deployedPastServer
+	case host.Status.Record.Hold != nil:
+		return "The host is held, and is not deprovisioned before that ends. Its owner can find out why"
+	}
+	return "The host is being deprovisioned"
 }
 
 // isInUse reports whether something is deployed on a host, or is being deployed or removed.

@@ -113,7 +113,7 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 	message := "The host is " + string(state)
 	switch {
 	case deployedByOthers(host):
-		message = "The host runs something that was deployed in Ironic past this server, and is left alone. Its owner can have it undeployed there, or confirm it for the host"
+		message = deployedPastServer
 		reason = metal3.NotProvisionedReason
 	case host.Status.ErrorType != "":
 		reason = metal3.ErrorReason
@@ -128,6 +128,9 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 	}
 	return condition(metal3.ProvisionedCondition, metav1.ConditionFalse, reason, message)
 }
+
+// deployedPastServer says of a host that is deployedByOthers what has to be done.
+const deployedPastServer = "The host runs something that was deployed in Ironic past this server, and is left alone. Its owner can have it undeployed there, or confirm it for the host"
 
 // deployedByOthers reports whether somebody has deployed the host in Ironic, and nobody has said what it runs, so that it does not come to
 // run what its claim asks for.
