@@ -19,6 +19,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -74,7 +75,8 @@ type Keeper[T kinds.Object] struct {
 const maxRaces = 10
 
 // ensureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
-// its owner. Ironic is not asked for its contents. It reports whether the object exists.
+// its owner. Ironic is not asked for its contents. It reports whether the object exists. That of a former host is not the host's, which
+// gets its own when the garbage collector has deleted it.
 func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
@@ -85,6 +87,9 @@ func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost
 		obj, err = k.objects.Create(ctx, k.kind.newObject(metav1.ObjectMeta{
 			Namespace: host.Namespace, Name: host.Name, OwnerReferences: []metav1.OwnerReference{owner},
 		}))
+	}
+	if err == nil && lifecycle.IsOfFormerHost(host, obj) {
+		return false, nil
 	}
 	if err == nil && !metal3.IsOwnedBy(obj, host) {
 		obj = obj.DeepCopyObject().(T)
@@ -98,7 +103,7 @@ func (k *Keeper[T]) ensureExists(ctx context.Context, host *metal3.BareMetalHost
 }
 
 // Ensure creates the object of a host if it does not exist, makes the host its owner, and refreshes it. It
-// returns nil if Ironic does not support such objects.
+// returns nil if Ironic does not support such objects, or if the object is that of a former host.
 func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
 	if exists, err := k.ensureExists(ctx, host); err != nil || !exists {
 		return none, err
@@ -108,7 +113,8 @@ func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (non
 
 // Refresh records in the object of a host what Ironic has read from the BMC, if Ironic may have read it
 // since it was recorded, and whether the spec differs and is valid. It returns nil if Ironic does not support
-// such objects. If Ironic does not give what it has read, the object says that, and the error is an *unreadError.
+// such objects, or if the object is that of a former host. If Ironic does not give what it has read, the object
+// says that, and the error is an *unreadError.
 func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T, error) {
 	return retryRaces(func() (T, error) { return k.refresh(ctx, host) })
 }
@@ -127,7 +133,7 @@ func retryRaces[T any](write func() (T, error)) (T, error) {
 
 func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
 	recorded, err := k.objects.Get(ctx, host.Namespace, host.Name)
-	if err != nil {
+	if err != nil || lifecycle.IsOfFormerHost(host, recorded) {
 		return none, err
 	}
 	updated, usable, err := k.update(ctx, host, recorded)
@@ -176,7 +182,7 @@ func (k *Keeper[T]) listIn(ctx context.Context, namespace string) (map[types.Nam
 
 // isDue reports whether Refresh may have something to do.
 func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
-	return has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
+	return has(host) && !lifecycle.IsOfFormerHost(host, recorded) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
 		!areCurrent(k.kind.conditions(recorded), recorded.GetGeneration()))
 }
 

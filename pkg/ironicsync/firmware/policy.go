@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // policies knows the HostUpdatePolicies.
@@ -19,9 +20,13 @@ type policies struct {
 	informer cache.SharedIndexInformer
 }
 
+// get returns the policy of a host; nil if there is none, or only that of a former host.
 func (p *policies) get(host *metal3.BareMetalHost) *metal3.HostUpdatePolicy {
 	known, _, _ := p.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	policy, _ := known.(*metal3.HostUpdatePolicy)
+	if policy == nil || lifecycle.IsOfFormerHost(host, policy) {
+		return nil
+	}
 	return policy
 }
 

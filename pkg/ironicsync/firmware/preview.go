@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -31,6 +32,9 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 		return "", nil
 	} else if err != nil {
 		return "", err
+	}
+	if lifecycle.IsOfFormerHost(host, wanted) {
+		return "nothing would be changed: this belongs to a former host of the name, and is about to be deleted", nil
 	}
 	m, conditions, err := r.machineWith(ctx, host, obj)
 	if err != nil {
@@ -119,6 +123,8 @@ func (r *Reader) policyOf(ctx context.Context, host *metal3.BareMetalHost) (*met
 		return nil, nil
 	case err != nil:
 		return nil, err
+	case lifecycle.IsOfFormerHost(host, policy):
+		return nil, nil
 	}
 	return &policy.Spec, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -244,10 +245,13 @@ type decision struct {
 }
 
 // decide decides about the object of a host. It matters while the host runs nothing and the object asks for
-// something, and while the policy permits changes.
+// something, and while the policy permits changes. That of a former host never does.
 func (w *watched[T]) decide(host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (d decision) {
 	kind := w.keeper.kind
 	recorded, exists := w.recorded(host)
+	if exists && lifecycle.IsOfFormerHost(host, recorded) {
+		return d
+	}
 	if exists {
 		d.requested, d.recording = kind.isRequested(recorded), kind.mustRecord(host, recorded)
 	}

@@ -10,11 +10,16 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// IsHardwareFor reports whether a HardwareData with a host's name may be about its machine. One that is left from a former host of this
-// name, which the garbage collector is about to delete, is not: the machine may be another one. Who gives hardware by hand sets no owner,
-// and whoever moves a host sets its new UID.
+// IsOfFormerHost reports whether an object with a host's name belongs to a former host of this name: only other hosts own it. The garbage
+// collector is about to delete it, and what it asks for was meant for another machine. Who makes an object by hand sets no owner, and
+// whoever moves a host sets its new UID.
+func IsOfFormerHost(host *metal3.BareMetalHost, obj metav1.Object) bool {
+	isHost := func(o metav1.OwnerReference) bool { return o.Kind == "BareMetalHost" }
+	return slices.ContainsFunc(obj.GetOwnerReferences(), isHost) && !metal3.IsOwnedBy(obj, host)
+}
+
+// IsHardwareFor reports whether a HardwareData with a host's name may be about its machine. That of a former host is not, because the
+// machine may be another one.
 func IsHardwareFor(host *metal3.BareMetalHost, data metav1.Object) bool {
-	owners := slices.DeleteFunc(slices.Clone(data.GetOwnerReferences()), func(o metav1.OwnerReference) bool { return o.Kind != "BareMetalHost" })
-	return data.GetDeletionTimestamp() == nil &&
-		(len(owners) == 0 || slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == host.UID }))
+	return data.GetDeletionTimestamp() == nil && !IsOfFormerHost(host, data)
 }

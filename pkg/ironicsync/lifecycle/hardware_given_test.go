@@ -36,3 +36,28 @@ func TestIsHardwareFor(t *testing.T) {
 		}
 	}
 }
+
+// TestIsOfFormerHost: what a former host of the name owned is not the new one's. What nobody owns was made by hand or by a client, for it.
+func TestIsOfFormerHost(t *testing.T) {
+	owner := func(kind string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{Kind: kind, Name: "worker-0", UID: uid}
+	}
+	own, former, other := owner("BareMetalHost", "this"), owner("BareMetalHost", "former"), owner("ConfigMap", "x")
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   bool
+	}{
+		"of nobody":                           {},
+		"of this host":                        {owners: []metav1.OwnerReference{own}},
+		"of something else":                   {owners: []metav1.OwnerReference{other}},
+		"of a former host":                    {owners: []metav1.OwnerReference{former}, want: true},
+		"of a former host and something else": {owners: []metav1.OwnerReference{other, former}, want: true},
+		"of a former host and this one":       {owners: []metav1.OwnerReference{former, own}},
+	} {
+		host := newHost()
+		host.UID = "this"
+		if got := IsOfFormerHost(host, &metal3.DataImage{ObjectMeta: metav1.ObjectMeta{OwnerReferences: test.owners}}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -158,8 +157,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case err != nil:
 		return 0, err
-	case host == nil:
-		return 0, c.release(ctx, image) // nobody could detach the image
+	case host == nil, lifecycle.IsOfFormerHost(host, image):
+		return 0, c.release(ctx, image) // nobody could detach the image: the drive of this host, if there is one, never had it
 	case metal3.IsPaused(image), metal3.IsPaused(host):
 		c.leaveChange(key) // whose end the pause may be long before
 		c.changes.Forget(key.Namespace, key.Name)
@@ -185,12 +184,11 @@ func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *m
 	if slices.Contains(image.Finalizers, metal3.DataImageFinalizer) && metal3.IsOwnedBy(image, host) {
 		return nil
 	}
-	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	updated := image.DeepCopy()
 	metal3.AddFinalizer(updated, metal3.DataImageFinalizer)
-	updated.OwnerReferences = append(slices.DeleteFunc(updated.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return r.Kind == owner.Kind && r.Name == owner.Name // of an earlier host with the same name
-	}), owner)
+	if !metal3.IsOwnedBy(updated, host) {
+		updated.OwnerReferences = append(updated.OwnerReferences, metal3.NewOwnerReference("BareMetalHost", host))
+	}
 	_, err := c.Images.Update(ctx, updated)
 	return kinds.IgnoreNotFound(err)
 }

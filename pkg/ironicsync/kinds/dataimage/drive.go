@@ -16,6 +16,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // driveTimeout bounds a request that Ironic answers when it has asked the BMC.
@@ -43,7 +44,7 @@ func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHo
 	if err != nil {
 		return false, "", err
 	}
-	if image == nil || isUntouched(image) || metal3.IsPaused(image) {
+	if image == nil || lifecycle.IsOfFormerHost(host, image) || isUntouched(image) || metal3.IsPaused(image) {
 		return true, "", nil
 	}
 	key := kinds.KeyOf(host)

@@ -297,8 +297,12 @@ func TestDeletion(t *testing.T) {
 		given func(*world)
 		stays bool
 	}{
-		"not attached":                {func(w *world) { w.image.Status.AttachedImage.URL = "" }, false},
-		"the host is gone":            {func(w *world) { w.host = nil }, false},
+		"not attached":     {func(w *world) { w.image.Status.AttachedImage.URL = "" }, false},
+		"the host is gone": {func(w *world) { w.host = nil }, false},
+		"of a former host": {func(w *world) {
+			w.image.OwnerReferences = []metav1.OwnerReference{{Kind: "BareMetalHost", Name: "worker-0", UID: "former"}}
+			w.node.PowerState = ironic.PowerOn
+		}, false},
 		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
 		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
 		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
@@ -332,14 +336,11 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// A live DataImage belongs to its host, also to one that was created anew.
+// A live DataImage belongs to its host.
 func TestOwner(t *testing.T) {
 	w := newWorld(t)
-	w.image.Finalizers = nil
-	w.image.OwnerReferences = []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"},
-		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "an earlier host"},
-	}
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}
+	w.image.Finalizers, w.image.OwnerReferences = nil, []metav1.OwnerReference{other}
 	c := w.controller()
 	w.host.DeletionTimestamp = new(metav1.Now())
 	w.reconcile(c)
@@ -350,15 +351,39 @@ func TestOwner(t *testing.T) {
 	for range 2 {
 		w.reconcile(c)
 	}
-	want := []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"},
-		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "host"},
-	}
+	want := []metav1.OwnerReference{other, {APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "host"}}
 	if diff := cmp.Diff(want, w.image.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{metal3.DataImageFinalizer}, w.image.Finalizers); diff != "" || w.images.Writes != 1 {
 		t.Errorf("finalizers after %d writes (-want +got):\n%s", w.images.Writes, diff)
+	}
+}
+
+// A host that was created anew gets nothing of the DataImage that the former host of its name owned, whose machine may have been another
+// one: the image is neither attached nor ejected, nor kept from the garbage collector.
+func TestImageOfFormerHost(t *testing.T) {
+	for name, given := range map[string]func(*world){
+		"not attached yet":           func(*world) {},
+		"attached to the former one": func(w *world) { w.image.Status.AttachedImage.URL = w.image.Spec.URL },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			given(w)
+			former := []metav1.OwnerReference{{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "former"}}
+			w.image.OwnerReferences, w.drive = former, "http://images.example/put-there-by-hand.iso"
+			c := w.controller()
+			if ready, problem := w.powerOn(c); !ready || problem != "" {
+				t.Errorf("the host may be switched on: %t, %q", ready, problem)
+			}
+			w.reconcile(c)
+			if diff := cmp.Diff(former, w.image.OwnerReferences); diff != "" || len(w.image.Finalizers) > 0 {
+				t.Errorf("the finalizers are %v, the owners (-want +got):\n%s", w.image.Finalizers, diff)
+			}
+			if len(w.requests) > 0 {
+				t.Errorf("Ironic was asked for %q", w.requests)
+			}
+		})
 	}
 }
 

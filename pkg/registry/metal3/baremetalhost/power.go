@@ -195,13 +195,14 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 	if err != nil {
 		return false, err
 	}
-	_, err = p.images.Get(ctx, host.Namespace, host.Name)
+	image, err := p.images.Get(ctx, host.Namespace, host.Name)
+	none := apierrors.IsNotFound(err) || err == nil && lifecycle.IsOfFormerHost(host, image)
 	switch {
-	case apierrors.IsNotFound(err) && serviced:
+	case none && serviced:
 		request.Status.Mode = ""
 		request.Status.Message = "the host is switched on when the changes have been made that its HostUpdatePolicy permits"
 		return true, nil
-	case apierrors.IsNotFound(err):
+	case none:
 		return false, nil
 	}
 	if err == nil {

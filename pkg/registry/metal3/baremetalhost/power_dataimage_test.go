@@ -118,6 +118,30 @@ func TestPowerOfHostLeftAlone(t *testing.T) {
 	}
 }
 
+// ofFormer is the metadata of what a former host of the name has left.
+var ofFormer = metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "BareMetalHost", Name: "worker-0", UID: "former"}}}
+
+type formerDataImage struct{}
+
+func (formerDataImage) Get(context.Context, string, string) (*metal3.DataImage, error) {
+	return &metal3.DataImage{ObjectMeta: ofFormer}, nil
+}
+
+type formerPolicy struct{ onReboot }
+
+func (f formerPolicy) Get(ctx context.Context, namespace, name string) (*metal3.HostUpdatePolicy, error) {
+	policy, err := f.onReboot.Get(ctx, namespace, name)
+	policy.ObjectMeta = ofFormer
+	return policy, err
+}
+
+// A host does not wait for what a former host of its name has left.
+func TestPowerWithWhatAFormerHostHasLeft(t *testing.T) {
+	nothing := func(*metal3.BareMetalHost, *ironic.Node) {}
+	checkLeft(t, "on", askPower(t, metal3.PowerActionOn, formerDataImage{}, formerPolicy{}, nothing), false, ironic.TargetPowerOn)
+	checkLeft(t, "reboot", askPower(t, metal3.PowerActionReboot, formerDataImage{}, formerPolicy{}, nothing), false, ironic.TargetReboot)
+}
+
 // askPower asks for the power of a provisioned host, which is off if it is to be switched on.
 func askPower(t *testing.T, action metal3.PowerAction, images store.Getter[*metal3.DataImage], policies store.Getter[*metal3.HostUpdatePolicy], change func(*metal3.BareMetalHost, *ironic.Node)) *switched {
 	t.Helper()

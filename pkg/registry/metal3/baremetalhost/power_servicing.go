@@ -26,6 +26,8 @@ func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHo
 		return false, nil
 	case err != nil:
 		return false, err
+	case lifecycle.IsOfFormerHost(host, policy):
+		return false, nil
 	}
 	return policy.Spec.FirmwareSettings == metal3.UpdateOnReboot || policy.Spec.FirmwareUpdates == metal3.UpdateOnReboot, nil
 }
