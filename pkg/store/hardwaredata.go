@@ -19,8 +19,8 @@ type HardwareData struct {
 
 // Put creates data, or, if the object exists, replaces its spec and keeps its metadata. If
 // the spec is the same, nothing is written. One that somebody has deleted, and that waits for its host, goes,
-// and a new one takes its place. What is left from a former host of this name becomes that of data's host, or the garbage
-// collector would delete it with what it has now.
+// and a new one takes its place. What is left from a former host of this name, or was a HostClaim's, becomes that of data's host, or the
+// garbage collector would delete it with what it has now.
 func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error {
 	for {
 		letGo := false
@@ -51,15 +51,15 @@ func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error
 	}
 }
 
-// takeFromFormer gives existing the owner and the finalizers of data if only other hosts own it.
+// takeFromFormer gives existing the owner and the finalizers of data if other hosts or claims own it, and that does not.
 func takeFromFormer(existing, data *metal3.HardwareData) {
 	owner := metav1.GetControllerOf(data)
-	isHost := func(o metav1.OwnerReference) bool { return o.Kind == "BareMetalHost" }
-	if owner == nil || !slices.ContainsFunc(existing.OwnerReferences, isHost) ||
+	isFormer := func(o metav1.OwnerReference) bool { return o.Kind == "BareMetalHost" || o.Kind == "HostClaim" }
+	if owner == nil || !slices.ContainsFunc(existing.OwnerReferences, isFormer) ||
 		slices.ContainsFunc(existing.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
 		return
 	}
-	existing.OwnerReferences = append(slices.DeleteFunc(existing.OwnerReferences, isHost), *owner)
+	existing.OwnerReferences = append(slices.DeleteFunc(existing.OwnerReferences, isFormer), *owner)
 	for _, finalizer := range data.Finalizers {
 		metal3.AddFinalizer(existing, finalizer)
 	}

@@ -116,7 +116,7 @@ func TestPutOverFormer(t *testing.T) {
 	owned := func(kind string, uid types.UID) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind, Name: "worker-0", UID: uid}
 	}
-	own, former, other := owned("BareMetalHost", "this"), owned("BareMetalHost", "former"), owned("Other", "other")
+	own, former, claim, other := owned("BareMetalHost", "this"), owned("BareMetalHost", "former"), owned("HostClaim", "claim"), owned("Other", "other")
 	own.Controller = ptr.To(true)
 	kept := []string{metal3.HardwareDataFinalizer}
 	for name, test := range map[string]struct {
@@ -125,6 +125,7 @@ func TestPutOverFormer(t *testing.T) {
 	}{
 		"of a former host":                       {[]metav1.OwnerReference{former}, []metav1.OwnerReference{own}, kept},
 		"of a former host and of something else": {[]metav1.OwnerReference{former, other}, []metav1.OwnerReference{other, own}, kept},
+		"of a claim":                             {[]metav1.OwnerReference{claim}, []metav1.OwnerReference{own}, kept},
 		"of this host":                           {[]metav1.OwnerReference{own}, []metav1.OwnerReference{own}, nil},
 		"given by hand":                          {nil, nil, nil},
 		"of something else":                      {[]metav1.OwnerReference{other}, []metav1.OwnerReference{other}, nil},

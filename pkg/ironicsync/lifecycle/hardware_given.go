@@ -19,7 +19,11 @@ func IsOfFormerHost(host *metal3.BareMetalHost, obj metav1.Object) bool {
 }
 
 // IsHardwareFor reports whether a HardwareData with a host's name may be about its machine. That of a former host is not, because the
-// machine may be another one.
+// machine may be another one; nor is that of a HostClaim, which is about the host that the claim has got.
 func IsHardwareFor(host *metal3.BareMetalHost, data metav1.Object) bool {
-	return data.GetDeletionTimestamp() == nil && !IsOfFormerHost(host, data)
+	isClaim := func(o metav1.OwnerReference) bool { return o.Kind == "HostClaim" }
+	if data.GetDeletionTimestamp() != nil || IsOfFormerHost(host, data) {
+		return false
+	}
+	return metal3.IsOwnedBy(data, host) || !slices.ContainsFunc(data.GetOwnerReferences(), isClaim)
 }

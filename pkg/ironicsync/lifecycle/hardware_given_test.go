@@ -17,6 +17,7 @@ func TestIsHardwareFor(t *testing.T) {
 		return metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, UID: uid}}}
 	}
 	own := owned("BareMetalHost", "this")
+	ownAndClaims := metav1.ObjectMeta{OwnerReferences: append(owned("HostClaim", "claim").OwnerReferences, own.OwnerReferences...)}
 	deleted := own
 	deleted.DeletionTimestamp = &metav1.Time{Time: now}
 	for name, test := range map[string]struct {
@@ -28,6 +29,8 @@ func TestIsHardwareFor(t *testing.T) {
 		"of this host, being deleted": {data: deleted},
 		"of a former host":            {data: owned("BareMetalHost", "former")},
 		"of something else":           {data: owned("ConfigMap", "x"), want: true},
+		"of a claim":                  {data: owned("HostClaim", "claim")},
+		"of this host and of a claim": {data: ownAndClaims, want: true},
 	} {
 		host := newHost()
 		host.UID = "this"

@@ -35,6 +35,8 @@ func TestGivesHardware(t *testing.T) {
 	}
 	ofFormer := data(known)
 	ofFormer.OwnerReferences = []metav1.OwnerReference{{Kind: "BareMetalHost", UID: "former"}}
+	ofClaim := data(known)
+	ofClaim.OwnerReferences = []metav1.OwnerReference{{Kind: "HostClaim", UID: "claim"}}
 	tests := map[string]struct {
 		state    metal3.ProvisioningState
 		disabled bool
@@ -47,6 +49,8 @@ func TestGivesHardware(t *testing.T) {
 		"registering, created just before":      {state: metal3.StateRegistering, data: data(known), isLate: true, want: true},
 		"registering, of a former host":         {state: metal3.StateRegistering, data: ofFormer},
 		"available, of a former host":           {state: metal3.StateAvailable, data: ofFormer},
+		"registering, of a claim":               {state: metal3.StateRegistering, data: ofClaim},
+		"available, of a claim":                 {state: metal3.StateAvailable, data: ofClaim},
 		"provisioned":                           {state: metal3.StateProvisioned, data: data(known), want: true},
 		"provisioned, created just before":      {state: metal3.StateProvisioned, data: data(known), isLate: true, want: true},
 		"externally provisioned":                {state: metal3.StateExternallyProvisioned, data: data(known), want: true},

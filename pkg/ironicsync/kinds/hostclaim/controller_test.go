@@ -112,6 +112,15 @@ func TestHardware(t *testing.T) {
 	if data := w.hardware["tenant/mine"]; data.Spec.HardwareDetails.RAMMebibytes != 8192 {
 		t.Errorf("after another inspection, the hardware is %+v", data.Spec.HardwareDetails)
 	}
+	w.put(freeHost("tenant", "mine", nil))
+	w.host().Status.HardwareDetails = &metal3.HardwareDetails{RAMMebibytes: 16384}
+	w.put(w.host())
+	w.mustReconcile(t)
+	if status, data := w.claim.Status.HardwareData, w.hardware["tenant/mine"]; status.Namespace != "racks" || data.Spec.HardwareDetails.RAMMebibytes != 8192 {
+		t.Errorf("after a host of the claim's name was created, the hardware is at %+v, and what is at the claim is %+v", status, data.Spec.HardwareDetails)
+	}
+	w.controller.hostChanged(w.hosts["mine"], nil)
+	delete(w.hosts, "mine")
 	others := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}}
 	w.hardware["tenant/mine"] = others
 	w.mustReconcile(t)

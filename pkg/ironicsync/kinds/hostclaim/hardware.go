@@ -22,24 +22,23 @@ type HardwareData interface {
 
 // copyHardware records what is known of a host's hardware in a HardwareData with the name of the claim, in
 // its namespace: tenants need not see the namespace of the host. It is deleted with the claim, which
-// owns it. It returns where the HardwareData is, which is that of the host if the place is taken; nil
-// if the host was not inspected.
+// owns it. It returns where the HardwareData is, which is that of the host if the place is taken, or is that of a host with the name of
+// the claim; nil if the host was not inspected.
 func (c copier) copyHardware(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.ObjectReference, error) {
 	if host.Status.HardwareDetails == nil {
 		return nil, nil
 	}
 	ofHost := &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
 	existing, err := kinds.Find(ctx, c.hardware, claim.Namespace, claim.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case existing == nil:
-		// A host of this name would take the HardwareData for its own.
-		if namesake, err := kinds.Find(ctx, c.hosts, claim.Namespace, claim.Name); namesake != nil || err != nil {
-			return ofHost, err
-		}
-	case !metal3.IsOwnedBy(existing, claim):
+	}
+	if existing != nil && !metal3.IsOwnedBy(existing, claim) {
 		return ofHost, nil
+	}
+	// A host of this name is to have its own HardwareData there, also if it was created later than that of the claim.
+	if namesake, err := kinds.Find(ctx, c.hosts, claim.Namespace, claim.Name); namesake != nil || err != nil {
+		return ofHost, err
 	}
 	ofClaim := &metal3.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}
 	if existing != nil && equality.Semantic.DeepEqual(existing.Spec.HardwareDetails, host.Status.HardwareDetails) {
