@@ -67,9 +67,9 @@ type Config[T Object] struct {
 	// one that does not answer delays only what asks it. It must not block: it is called for one object after the other. Nil if
 	// Ironic is not asked.
 	IronicOf func(ctx context.Context, key types.NamespacedName) string
-	// Places is how many objects of an Ironic are reconciled at a time if they wait for something of a tenant's, such as a BMC.
-	// Each namespace has a share of them (see limit.Places). 0 is for objects that do not wait for that: two of an Ironic, of any
-	// namespace.
+	// Places is how many objects of an Ironic are reconciled at a time if they wait for something of a tenant's, such as a BMC or an
+	// admission webhook. Each namespace has a share of them (see limit.Places). 0 is for objects that do not wait for that: two of an
+	// Ironic, of any namespace.
 	Places int
 	// Reconcile reconciles one object.
 	Reconcile Reconcile

@@ -39,59 +39,96 @@ func isPausedByOthers(host *metal3.BareMetalHost) bool {
 }
 
 // apply writes into a host what its claim wants. It returns the host as it was written, and the condition
-// Synchronized, which is empty after an error unless the host refuses what the claim wants.
+// Synchronized, which is empty after an error unless it says something of use to the tenant.
 func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
-	synchronized := condition(SynchronizedCondition, metav1.ConditionTrue, ConfigurationSyncedReason, "")
-	updated := host.DeepCopy()
+	var (
+		synchronized metav1.Condition
+		err          error
+	)
 	switch {
 	case !host.DeletionTimestamp.IsZero():
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host is being deleted"), nil
 	case isPausedByOthers(host):
 		return host, unsynchronized(HostPausedReason, "The host is paused"), nil
 	case metal3.IsPaused(claim):
-		metav1.SetMetaDataAnnotation(&updated.ObjectMeta, metal3.PausedAnnotation, pausedByClaim)
-		synchronized = unsynchronized(HostPausedReason, "The claim is paused, and so is its host")
+		host, synchronized, err = c.pause(ctx, claim, host)
 	case !isBoundBy(claim, host) && !canTakeOver(claim, host):
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
 	default:
-		if err := c.beginReboot(ctx, claim); err != nil {
-			return host, metav1.Condition{}, err
-		}
-		problem, err := c.copier.copySecrets(ctx, claim, host)
-		if err != nil {
-			return host, metav1.Condition{}, err
-		}
-		updated.Spec.ConsumerRef.UID = claim.UID
-		delete(updated.Annotations, metal3.PausedAnnotation)
-		setPower(updated, claim)
-		if problem == nil || !isDeploying(claim) {
-			setDeployment(updated, claim)
-		}
-		if problem != nil {
-			synchronized = *problem
-		}
-	}
-	if !equality.Semantic.DeepEqual(host.Spec, updated.Spec) || !maps.Equal(host.Annotations, updated.Annotations) {
-		if err := c.Fence.Check(); err != nil {
-			return host, metav1.Condition{}, err
-		}
-		written, err := c.Hosts.Update(ctx, updated)
-		if apierrors.IsInvalid(err) {
-			return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), err
-		}
-		if err != nil {
-			return host, metav1.Condition{}, err
-		}
-		host = written
-	}
-	err := c.endReboot(ctx, claim, host)
-	if err == nil {
-		err = c.copier.deleteUnusedCopies(ctx, claim, host)
+		host, synchronized, err = c.passOn(ctx, claim, host)
 	}
 	if err != nil {
+		return host, synchronized, err
+	}
+	if err := c.copier.deleteUnusedCopies(ctx, claim, host); err != nil {
 		return host, metav1.Condition{}, err
 	}
 	return host, synchronized, nil
+}
+
+// pause pauses the host of a claim that is paused.
+func (c *Controller) pause(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+	updated := host.DeepCopy()
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, metal3.PausedAnnotation, pausedByClaim)
+	host, refused, err := c.write(ctx, host, updated)
+	if err != nil {
+		return host, refused, err
+	}
+	if err := c.endReboot(ctx, claim, host); err != nil {
+		return host, metav1.Condition{}, err
+	}
+	return host, unsynchronized(HostPausedReason, "The claim is paused, and so is its host"), nil
+}
+
+// passOn passes on what a claim wants of its host: power and reboots first, and what to run when its Secrets have been copied. A copy may
+// take as long as the admission webhooks of the cluster do, or fail, and who fences a machine must not have to wait for that.
+func (c *Controller) passOn(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+	if err := c.beginReboot(ctx, claim); err != nil {
+		return host, metav1.Condition{}, err
+	}
+	updated := host.DeepCopy()
+	updated.Spec.ConsumerRef.UID = claim.UID
+	delete(updated.Annotations, metal3.PausedAnnotation)
+	setPower(updated, claim)
+	if isDeploying(claim) && !deploy.WantsImage(&host.Spec) {
+		// It is switched on together with its image, and not just before, when it would boot what its disks happen to have.
+		updated.Spec.Online = updated.Spec.Online && host.Spec.Online
+	}
+	host, refused, err := c.write(ctx, host, updated)
+	if err != nil {
+		return host, refused, err
+	}
+	if err := c.endReboot(ctx, claim, host); err != nil {
+		return host, metav1.Condition{}, err
+	}
+	synchronized, copyErr := c.copier.copySecrets(ctx, claim, host)
+	updated = host.DeepCopy()
+	setPower(updated, claim)
+	if synchronized.Status == metav1.ConditionTrue || !isDeploying(claim) {
+		setDeployment(updated, claim)
+	}
+	if host, refused, err = c.write(ctx, host, updated); err != nil {
+		return host, refused, errors.Join(err, copyErr)
+	}
+	return host, synchronized, copyErr
+}
+
+// write writes a host if it has changed, and returns it as it is then. refused is the condition Synchronized if the host refuses that.
+func (c *Controller) write(ctx context.Context, host, updated *metal3.BareMetalHost) (written *metal3.BareMetalHost, refused metav1.Condition, err error) {
+	if equality.Semantic.DeepEqual(host.Spec, updated.Spec) && maps.Equal(host.Annotations, updated.Annotations) {
+		return host, metav1.Condition{}, nil
+	}
+	if err := c.Fence.Check(); err != nil {
+		return host, metav1.Condition{}, err
+	}
+	written, err = c.Hosts.Update(ctx, updated)
+	switch {
+	case apierrors.IsInvalid(err):
+		return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), err
+	case err != nil:
+		return host, metav1.Condition{}, err
+	}
+	return written, metav1.Condition{}, nil
 }
 
 // canTakeOver reports whether a host that names a claim as its consumer, but was not bound by this

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -75,7 +77,12 @@ type Controller struct {
 	policies  *kinds.Controller[*metal3.HostDeployPolicy]
 	allocator *allocator
 	copier    copier
+	retries   copyRetries
 }
+
+// claimPlaces is how many claims are reconciled at a time. A copy of a Secret may wait for an admission webhook, also one that a tenant has
+// had installed for its own namespace, so each namespace of claims has a share of them.
+const claimPlaces = 10
 
 // bySecret is the index of claims by the Secrets that they name, as NAMESPACE/NAME.
 const bySecret = "secret"
@@ -119,6 +126,7 @@ func New(deps Deps) (*Controller, error) {
 		ReconcilePaused: true, // a pause is passed on to the host
 		// The status of a claim must not say that there is no host before all of them are known.
 		RunAfter:  []cache.InformerSynced{c.policies.HasSynced, namespaces.HasSynced, hosts},
+		Places:    claimPlaces,
 		Reconcile: c.reconcile,
 	})
 	return c, nil
@@ -190,6 +198,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	c.allocator.begin(key)
 	defer func() { c.enqueue(c.allocator.end(key)) }()
 	claim, err := c.Claims.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.retries.forget(key)
+	}
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
@@ -228,10 +239,6 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	return c.synchronize(ctx, claim, host)
 }
 
-// copyRetry is when Secrets are copied again that could not be: nobody tells that a permission was
-// granted.
-const copyRetry = time.Minute
-
 // synchronize passes on to a host what its claim wants, and to the claim the state of the host. It returns
 // after which time that is to be done again although nothing changes.
 func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (after time.Duration, err error) {
@@ -239,10 +246,10 @@ func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, h
 	if err != nil && synchronized.Type == "" {
 		return 0, err
 	}
-	for _, reason := range uses {
-		if synchronized.Reason == reason {
-			after = copyRetry
-		}
+	if err == nil && slices.Contains(slices.Collect(maps.Values(uses)), synchronized.Reason) {
+		after = c.retries.after(kinds.KeyOf(claim), c.Clock.Now())
+	} else {
+		c.retries.forget(kinds.KeyOf(claim))
 	}
 	hardware, hardwareErr := c.copier.copyHardware(ctx, claim, host)
 	if hardwareErr != nil {

@@ -87,43 +87,59 @@ type copier struct {
 	fence    ironic.Fence
 }
 
-// copySecrets copies the Secrets of a claim into the namespace of its host. problem is the condition
-// Synchronized if one of them cannot be copied.
-func (c copier) copySecrets(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (problem *metav1.Condition, err error) {
+// copySecrets copies the Secrets of a claim into the namespace of its host. It returns the condition Synchronized, which is about the
+// first one that cannot be copied, and empty after an error that is about none. After an error, it is to be tried again soon.
+func (c copier) copySecrets(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (synchronized metav1.Condition, err error) {
+	synchronized = condition(SynchronizedCondition, metav1.ConditionTrue, ConfigurationSyncedReason, "")
 	// An owner in another namespace would be taken for one that is gone, and the copies be deleted. So
 	// they belong to the host, which they do not outlive.
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	for _, data := range dataOf(claim) {
 		if err := c.fence.Check(); err != nil {
-			return nil, err
+			return metav1.Condition{}, err
 		}
 		from := types.NamespacedName{Namespace: claim.Namespace, Name: data.secret}
 		err := c.secrets.Copy(ctx, from, types.NamespacedName{Namespace: host.Namespace, Name: data.copy}, labelsOfCopies(claim), owner)
-		message := ""
 		switch {
 		case err == nil:
 			continue
-		case apierrors.IsNotFound(err):
-			message = "it does not exist"
-		case secrets.LacksRight(err):
-			message = "the server may not create Secrets in the namespace of the host (ClusterRole metal3-apiserver-secret-copies)"
-		case apierrors.IsAlreadyExists(err):
-			message = "another Secret is in the place of the copy"
-		case secrets.IsRefusal(err), apierrors.IsRequestEntityTooLargeError(err):
-			// Its words are about the host's namespace, of which the tenant is told nothing.
-			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
-			message = "a quota or an admission policy of the cluster refuses the copy"
-		case apierrors.IsInternalError(err): // how kube-apiserver says that a webhook with failurePolicy Fail is down
-			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
-			message = "an admission webhook of the cluster does not answer, or kube-apiserver has failed"
-		default:
-			return nil, fmt.Errorf("copying Secret %s: %w", from, err)
+		case apierrors.IsConflict(err): // somebody else writes the copy, which is looked at again at once
+			return metav1.Condition{}, fmt.Errorf("copying Secret %s: %w", from, err)
 		}
-		if problem == nil {
-			problem = new(unsynchronized(uses[data.use], fmt.Sprintf("Secret %s cannot be copied: %s", data.secret, message)))
+		message, isOfSecret := whyNotCopied(err)
+		if !apierrors.IsNotFound(err) { // else the message says all that there is to say
+			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
+		}
+		if synchronized.Status == metav1.ConditionTrue {
+			synchronized = unsynchronized(uses[data.use], fmt.Sprintf("Secret %s cannot be copied: %s", data.secret, message))
+		}
+		switch {
+		case isOfSecret:
+		case apierrors.IsInternalError(err):
+			return synchronized, nil // each of the others would wait as long for the webhook
+		default:
+			return synchronized, fmt.Errorf("copying Secret %s: %w", from, err)
 		}
 	}
-	return problem, nil
+	return synchronized, nil
+}
+
+// whyNotCopied says why a Secret cannot be copied. The error may have words about the host's namespace, of which the tenant is told
+// nothing. isOfSecret reports whether other Secrets may be copied all the same.
+func whyNotCopied(err error) (message string, isOfSecret bool) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return "it does not exist", true
+	case secrets.LacksRight(err):
+		return "the server may not create Secrets in the namespace of the host (ClusterRole metal3-apiserver-secret-copies)", true
+	case apierrors.IsAlreadyExists(err):
+		return "another Secret is in the place of the copy", true
+	case secrets.IsRefusal(err), apierrors.IsRequestEntityTooLargeError(err):
+		return "a quota or an admission policy of the cluster refuses the copy", true
+	case apierrors.IsInternalError(err): // how kube-apiserver says that a webhook with failurePolicy Fail is down
+		return "an admission webhook of the cluster does not answer, or kube-apiserver has failed", false
+	}
+	return "kube-apiserver does not do that at the moment", false
 }
 
 // deleteUnusedCopies deletes the copies that the host of a claim no longer names.

@@ -16,6 +16,7 @@
 //	apply.go       what a claim wants of its host (pure)
 //	hardware.go    the HardwareData of a claim
 //	copies.go      the Secrets of a claim in the namespace of its host
+//	retries.go     when they are copied again that could not be
 //	release.go     how a host is given back
 //	status.go      what a claim shows of its host (pure)
 package hostclaim

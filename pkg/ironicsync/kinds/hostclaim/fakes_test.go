@@ -33,7 +33,9 @@ type world struct {
 	beforeUpdate func(*metal3.BareMetalHost)
 	hostError    error
 	secretError  error
-	controller   *Controller
+	// beforeCopy is called before each copy of a Secret.
+	beforeCopy func()
+	controller *Controller
 }
 
 var claimKey = types.NamespacedName{Namespace: "tenant", Name: "mine"}
@@ -166,6 +168,9 @@ func (h hardwareStore) Update(ctx context.Context, data *metal3.HardwareData) (*
 type secretStore struct{ *world }
 
 func (s secretStore) Copy(_ context.Context, from, to types.NamespacedName, _ map[string]string, _ metav1.OwnerReference) error {
+	if s.beforeCopy != nil {
+		s.beforeCopy()
+	}
 	if s.secretError != nil {
 		return s.secretError
 	}
