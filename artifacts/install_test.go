@@ -97,13 +97,11 @@ func newInstallation(t *testing.T, resource string, certManager bool) *installat
 	return i
 }
 
-// writeFiles writes the files that a user has before the first command: the checkout, the kustomizations of
-// docs/install.md, and credentials.
+// writeFiles writes the files that a user has before the first command: the kustomizations of a release instead of a checkout, those
+// of docs/install.md, and credentials.
 func (i *installation) writeFiles(resource string, certManager bool) {
 	i.t.Helper()
-	if err := os.CopyFS(filepath.Join(i.dir, "metal3-apiserver", "artifacts"), os.DirFS(".")); err != nil {
-		i.t.Fatal(err)
-	}
+	unpackRelease(i.t, filepath.Join(i.dir, "metal3-apiserver", "artifacts"))
 	mine, err := docs.Kustomization(map[string]string{
 		"artifacts/apiservice ": resource + " ", "REGISTRY": "registry.example.com", "sha256:0123...": siteDigest,
 	})

@@ -87,11 +87,7 @@ func TestOLM(t *testing.T) {
 	if err := os.WriteFile(manifest, pinned, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "../hack/release", "olm", folder, "v0.1.0", manifest)
-	cmd.Env = append(cmd.Environ(), "SOURCE_DATE_EPOCH=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	makeRelease(t, "olm", folder, "v0.1.0", manifest)
 
 	t.Run("valid", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), olm, filepath.Join(folder, "bundle")).CombinedOutput()

@@ -73,7 +73,7 @@ cp LICENSE "$work/licenses"
 "$work/release" pack "$out/metal3-apiserver_${VERSION}_licenses.tar.gz" "$work/licenses"
 
 # The manifests. Of the overlays, those with make-certs.sh are left out: they contain a private key, which each site has to make.
-"$work/release" pack "$out/metal3-apiserver_${VERSION}_kustomize.tar.gz" "$work/source/artifacts" apiservice crds gitops monitoring
+"$work/release" kustomize "$out/metal3-apiserver_${VERSION}_kustomize.tar.gz" "$work/source/artifacts" "$digest" apiservice crds gitops monitoring
 pinned=$work/source/artifacts/pinned
 mkdir "$pinned"
 # Prints a folder of artifacts/apiservice as kustomize renders it, with the image of this release.

@@ -4,6 +4,7 @@
 // the result. It reads SOURCE_DATE_EPOCH, the time in seconds that everything gets, so that the same sources give the same bytes.
 //
 //	release pack ARCHIVE FOLDER [PATH...]                          a tar archive of FOLDER or of paths in it; compressed, if it ends in gz
+//	release kustomize ARCHIVE FOLDER DIGEST [PATH...]              the same, in which manifests name the image by its digest
 //	release image ARCHIVE NAME VERSION COMMIT CA ARCH=PROGRAM...   the image, for several architectures; prints its digest
 //	release sbom VERSION LICENSES PROGRAM...                       PROGRAM.spdx.json beside each, and their licenses in a folder
 //	release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST        a chart for Helm
@@ -19,6 +20,7 @@ import (
 )
 
 const usage = `usage: release pack ARCHIVE FOLDER [PATH...]
+       release kustomize ARCHIVE FOLDER DIGEST [PATH...]
        release image ARCHIVE NAME VERSION COMMIT CA-CERTIFICATES ARCHITECTURE=PROGRAM...
        release sbom VERSION LICENSES-FOLDER PROGRAM...
        release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST
@@ -40,6 +42,8 @@ func run(args []string) error {
 	switch {
 	case len(args) >= 3 && args[0] == "pack":
 		return pack(args[1], args[2], args[3:], date)
+	case len(args) >= 4 && args[0] == "kustomize":
+		return packPinned(args[1], args[2], args[3], args[4:], date)
 	case len(args) >= 7 && args[0] == "image":
 		image := image{name: args[2], version: args[3], commit: args[4], date: date, programs: map[string]string{}}
 		if image.certificates, err = os.ReadFile(args[5]); err != nil {

@@ -27,6 +27,15 @@ type file struct {
 
 // pack writes an archive of the files in folder, or of those at or below paths in it.
 func pack(archive, folder string, paths []string, date time.Time) error {
+	files, err := filesOf(folder, paths)
+	if err != nil {
+		return err
+	}
+	return writeArchive(archive, files, date)
+}
+
+// filesOf returns the files in folder, or those at or below paths in it, by their names in an archive.
+func filesOf(folder string, paths []string) (map[string]file, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
@@ -48,9 +57,14 @@ func pack(archive, folder string, paths []string, date time.Time) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
+	return files, nil
+}
+
+// writeArchive writes an archive, and compresses it if its name ends in gz.
+func writeArchive(archive string, files map[string]file, date time.Time) error {
 	return writeFile(archive, func(w io.Writer) error {
 		if !strings.HasSuffix(archive, "gz") {
 			return writeTar(w, files, date)
