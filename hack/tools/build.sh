@@ -30,7 +30,7 @@ describe() {
 	kube-apiserver | kube-controller-manager | kubectl | kubelet | kube-proxy | kube-scheduler) pkg=k8s.io/kubernetes/cmd/$1 module=k8s.io/kubernetes ;;
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
 	gitops) pkg=. folder=gitops module=github.com/fluxcd/pkg/runtime ;;
-	helm) pkg=. folder=helm module=helm.sh/helm/v4 ;;
+	helm) pkg=helm.sh/helm/v4/cmd/helm folder=helm module=helm.sh/helm/v4 ;;
 	olm) pkg=. folder=olm module=github.com/operator-framework/api ;;
 	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
