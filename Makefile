@@ -130,7 +130,7 @@ verify: lint verify-generated ## Run lint, and check that go.mod and the generat
 .PHONY: verify-generated
 verify-generated: need-go
 	@status=0; \
-	for folder in . docs/examples/* hack/tools hack/tools/cert-manager hack/tools/gitops hack/tools/helm hack/tools/lint hack/tools/olm; do \
+	for folder in . docs/examples/* hack/tools hack/tools/cert-manager hack/tools/gitops hack/tools/helm hack/tools/krew hack/tools/lint hack/tools/olm; do \
 		echo "go mod tidy in $$folder"; \
 		go -C $$folder mod tidy -diff || status=1; \
 	done; \

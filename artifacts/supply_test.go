@@ -92,7 +92,7 @@ func TestToolsArePinned(t *testing.T) {
 			t.Errorf("%s: %q passes by the versions in go.mod and the checksums in go.sum", script, found)
 		}
 	}
-	for _, module := range []string{"..", "../hack/tools", "../hack/tools/cert-manager", "../hack/tools/clusterctl", "../hack/tools/gitops", "../hack/tools/helm", "../hack/tools/lint", "../hack/tools/olm"} {
+	for _, module := range []string{"..", "../hack/tools", "../hack/tools/cert-manager", "../hack/tools/clusterctl", "../hack/tools/gitops", "../hack/tools/helm", "../hack/tools/krew", "../hack/tools/lint", "../hack/tools/olm"} {
 		if _, err := os.Stat(filepath.Join(module, "go.sum")); err != nil {
 			t.Error(err)
 		}

@@ -88,7 +88,7 @@ provide() {
 		;;
 	later-server) hack/build-later.sh bin/later/metal3-apiserver ;;
 	kube) hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager ;;
-	kubectl | cert-manager | clusterctl | gitops | helm | olm) hack/tools/build.sh "$1" ;;
+	kubectl | cert-manager | clusterctl | gitops | helm | krew | olm) hack/tools/build.sh "$1" ;;
 	node)
 		local program
 		for program in nsenter:util-linux ip:iproute2 iptables:iptables sysctl:procps openssl:openssl; do

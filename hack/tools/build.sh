@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the other programs that the tests and the demo run, into bin/:
-#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl gitops helm olm node
-# Without names, it builds all but clusterctl, gitops, helm, olm and node, which few tests need. node
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl gitops helm krew olm node
+# Without names, it builds all but clusterctl, gitops, helm, krew, olm and node, which few tests need. krew is
+# kubectl-krew (bin/krew has the archives of hack/krew.sh) and validate-krew-manifest. node
 # is all that makes a machine a node: kubelet, kube-proxy and kube-scheduler, and in bin/node
 # containerd and what it runs. build.sh skips programs that are already there in the right version. The first time, this takes
 # a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
@@ -31,10 +32,12 @@ describe() {
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
 	gitops) pkg=. folder=gitops module=github.com/fluxcd/pkg/runtime ;;
 	helm) pkg=helm.sh/helm/v4/cmd/helm folder=helm module=helm.sh/helm/v4 ;;
+	kubectl-krew) pkg=sigs.k8s.io/krew/cmd/krew folder=krew module=sigs.k8s.io/krew ;;
+	validate-krew-manifest) pkg=sigs.k8s.io/krew/cmd/$1 folder=krew module=sigs.k8s.io/krew ;;
 	olm) pkg=. folder=olm module=github.com/operator-framework/api ;;
 	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
-		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl, gitops, helm, olm or node" >&2
+		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager, clusterctl, gitops, helm, krew, olm or node" >&2
 		return 2
 		;;
 	esac
@@ -69,6 +72,7 @@ build() {
 	GOGC=400 go build -C "$folder" -v -ldflags '-s -w' -ldflags "k8s.io/kubernetes/cmd/...=$kubernetes" \
 		-o "$bin/.new/" "${pkgs[@]}" 2>&1 | ../progress.sh "${new[*]}"
 	if [ -e "$bin/.new/server" ]; then mv "$bin/.new/server" "$bin/.new/etcd"; fi
+	if [ -e "$bin/.new/krew" ]; then mv "$bin/.new/krew" "$bin/.new/kubectl-krew"; fi
 	for i in "${!new[@]}"; do
 		case ${new[i]} in
 		cert-manager) sed -s '$a ---' "$(go list -C "$folder" -m -f '{{.Dir}}' "$module")"/deploy/crds/*.yaml >"$bin/cert-manager-crds" ;;
@@ -100,6 +104,7 @@ together=()
 for name; do
 	case $name in
 	cert-manager | clusterctl | gitops | helm | olm) build "$name" ;;
+	krew) build kubectl-krew validate-krew-manifest ;;
 	node)
 		build_node
 		together+=(kubelet kube-proxy kube-scheduler)

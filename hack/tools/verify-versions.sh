@@ -19,7 +19,7 @@ required() {
 }
 
 status=0
-for file in go.mod cert-manager/go.mod gitops/go.mod helm/go.mod olm/go.mod; do
+for file in go.mod cert-manager/go.mod gitops/go.mod helm/go.mod krew/go.mod olm/go.mod; do
 	differing=$(join <(required ../../go.mod) <(required "$file") | awk -v file="$file" '$2 != $3 { print $1 ": " $2 " in go.mod, " $3 " in hack/tools/" file }')
 	if [ -n "$differing" ]; then
 		printf '%s\n' "$differing"
