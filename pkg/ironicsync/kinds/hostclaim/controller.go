@@ -272,9 +272,7 @@ func (c *Controller) record(ctx context.Context, claim *metal3.HostClaim, reache
 	if err != nil {
 		return kinds.IgnoreNotFound(err)
 	}
-	for _, event := range changes(claim, recorded) {
-		c.Events.RecordObject(kinds.ReferenceTo("HostClaim", recorded), event)
-	}
+	c.changes(claim, recorded)
 	recorded.DeepCopyInto(claim)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -167,26 +168,42 @@ func ready(conditions []metav1.Condition) metav1.Condition {
 	return condition(metal3.ReadyCondition, metav1.ConditionTrue, InfoReportedReason, "")
 }
 
-// changes returns the events for a change of the status of a claim. What becomes of the host is in the
+// eventTypes are the types of events whose messages are those of conditions, by their reasons.
+var eventTypes = map[string]string{
+	HostClaimDeletingReason: corev1.EventTypeNormal,
+	NoBareMetalHostReason:   corev1.EventTypeNormal,
+	HostPausedReason:        corev1.EventTypeNormal,
+
+	MissingBareMetalHostReason:         corev1.EventTypeWarning,
+	HostClaimDeletionFailedReason:      corev1.EventTypeWarning,
+	BareMetalHostNotSynchronizedReason: corev1.EventTypeWarning,
+	UserDataSecretSyncFailureReason:    corev1.EventTypeWarning,
+	MetaDataSecretSyncFailureReason:    corev1.EventTypeWarning,
+	NetworkDataSecretSyncFailureReason: corev1.EventTypeWarning,
+	PullSecretSyncFailureReason:        corev1.EventTypeWarning,
+}
+
+// changes records events for a change of the status of a claim. What becomes of the host is in the
 // events of the host.
-func changes(before, after *metal3.HostClaim) []events.Event {
-	var all []events.Event
+func (c *Controller) changes(before, after *metal3.HostClaim) {
 	for _, kind := range []string{AssociatedCondition, SynchronizedCondition} {
 		old, current := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
 		if current == nil || old != nil && old.Status == current.Status && old.Reason == current.Reason ||
 			old == nil && kind == SynchronizedCondition && current.Status == metav1.ConditionTrue {
 			continue
 		}
-		event := events.Event{Type: corev1.EventTypeNormal, Reason: current.Reason, Message: current.Message}
-		switch {
-		case current.Reason == BareMetalHostAssociatedReason:
-			event.Message = fmt.Sprintf("Host %s/%s is the claim's", after.Status.BareMetalHost.Namespace, after.Status.BareMetalHost.Name)
-		case current.Reason == ConfigurationSyncedReason:
-			event.Message = "What the claim asks for was passed on to its host"
-		case current.Status == metav1.ConditionFalse && current.Reason != HostClaimDeletingReason && current.Reason != NoBareMetalHostReason && current.Reason != HostPausedReason:
-			event.Type = corev1.EventTypeWarning
+		switch current.Reason {
+		case BareMetalHostAssociatedReason:
+			c.event(after, corev1.EventTypeNormal, BareMetalHostAssociatedReason,
+				fmt.Sprintf("Host %s/%s is the claim's", after.Status.BareMetalHost.Namespace, after.Status.BareMetalHost.Name))
+		case ConfigurationSyncedReason:
+			c.event(after, corev1.EventTypeNormal, ConfigurationSyncedReason, "What the claim asks for was passed on to its host")
+		default:
+			c.event(after, eventTypes[current.Reason], current.Reason, current.Message)
 		}
-		all = append(all, event)
 	}
-	return all
+}
+
+func (c *Controller) event(claim *metal3.HostClaim, eventType, reason, message string) {
+	c.Events.RecordObject(kinds.ReferenceTo("HostClaim", claim), events.Event{Type: eventType, Reason: reason, Message: message})
 }
