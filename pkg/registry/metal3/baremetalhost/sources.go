@@ -82,7 +82,7 @@ func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind str
 	s.Events.Requested(host, strings.TrimPrefix(kind, "Host")+"Requested", by+" has requested "+what)
 }
 
-// requested says what is requested by a request of a kind that does not say so itself.
+// requested says what is requested by a request, by its kind; nothing of a kind that says so itself.
 var requested = map[string]string{
 	"HostBootDevice":  "a boot device for the next boot",
 	"HostClean":       "clean steps",
@@ -90,9 +90,11 @@ var requested = map[string]string{
 	"HostInspection":  "an inspection",
 	"HostMaintenance": "a change of its maintenance",
 	"HostNMI":         "an NMI",
+	"HostPower":       "",
 	"HostRebuild":     "that its image be written again",
 	"HostRetry":       "another try of what has failed",
 	"HostTakeover":    "that its node be taken over",
+	"HostTransfer":    "",
 }
 
 // recordedHost returns the host as it is in etcd. It refuses one that a later version has recorded: whether a node is the host's, and
