@@ -22,9 +22,7 @@ import (
 type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
-	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, Transferred, RebootRequested,
-	// ExternallyProvisioned, DeprovisioningAbandoned, Held, HoldEnded, PreparationStarted, PreparationComplete, RAIDVolumesLeft, ServicingStarted,
-	// ServicingComplete or ServicingAbandoned.
+	// Reason is one of those in docs/reference/events.md, most of which are those of the Bare Metal Operator.
 	Reason string
 	// Message holds no credentials.
 	Message string
@@ -324,12 +322,12 @@ func (c *change) steps(what string, was, is *metal3.Preparation) {
 		return
 	}
 	if isNew {
-		c.normal(what+"Started", "%s started: %s", what, strings.Join(is.Steps, ", "))
+		c.normal(what+"Started", what+" started: %s", strings.Join(is.Steps, ", "))
 		was = is.DeepCopy()
 		was.Phase = metal3.PreparationRunning
 	}
 	if is.Phase == metal3.PreparationSucceeded && was.Phase != is.Phase && is.EndedAt != nil {
-		c.normal(what+"Complete", "%s complete%s: %s", what, after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
+		c.normal(what+"Complete", what+" complete%s: %s", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
 	}
 }
 
