@@ -125,7 +125,7 @@ var (
 		"Hosts by IronicInstance, provisioning state and operational status. Only on the leader.",
 		[]string{"ironic", "state", "operational_status"}, nil, metrics.ALPHA, "")
 	hostsInErrorDesc = metrics.NewDesc("metal3_hosts_in_error",
-		"Hosts with an error, by its type. Only on the leader.",
+		"Hosts with an error, by status.errorType. Only on the leader.",
 		[]string{"error_type"}, nil, metrics.ALPHA, "")
 	unreachableDesc = metrics.NewDesc("metal3_hosts_bmc_unreachable",
 		"Hosts whose BMC does not answer Ironic, refuses its user or has no TLS in common with it, by IronicInstance. Only on the leader.",

@@ -95,7 +95,7 @@ var (
 		Namespace:      "metal3",
 		Subsystem:      "operation",
 		Name:           "deprovision_duration_seconds",
-		Help:           "Duration of the deprovisioning of hosts, as in status.operationHistory.",
+		Help:           "Duration of the deprovisioning of hosts, as in status.operationHistory; of a deleted host, since its deletion.",
 		Buckets:        durationBuckets,
 		StabilityLevel: metrics.ALPHA,
 	})
