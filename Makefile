@@ -60,8 +60,9 @@ image: ## Build the container image IMAGE with CONTAINER_TOOL (docker)
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
 
 .PHONY: generate
-generate: need-go ## Regenerate pkg/generated and the zz_generated files
+generate: need-go ## Regenerate pkg/generated, the zz_generated files and docs/reference
 	hack/update-codegen.sh
+	go run ./hack/docs docs/reference metrics events errors
 
 ##@ Test
 

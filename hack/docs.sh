@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 command -v mkdocs >/dev/null || { echo "docs.sh: there is no mkdocs: install it (on Debian or Ubuntu: apt-get install mkdocs)" >&2; exit 1; }
 rm -rf bin/docs-reference
 mkdir -p bin/docs-reference/reference
-go run ./hack/docs bin/docs-reference/reference
+go run ./hack/docs bin/docs-reference/reference api words
 {
 	printf '# Flags\n\nThis is what `metal3-apiserver --help` prints. [Configuration](../configuration.md) explains those that matter.\n\n```\n'
 	bin/metal3-apiserver --help

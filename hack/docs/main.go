@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command docs writes the pages of reference that are made of the code, into the folder of its argument: the fields of all kinds, and
-// the conditions, reasons, annotations, labels and finalizers. It runs in the root of the project.
+// Command docs writes pages of reference that are made of the code. It runs in the root of the project. The arguments are a
+// folder, and the names of pages:
+//
+//	api     the fields of all kinds
+//	words   conditions, reasons, annotations, labels and finalizers
+//	metrics
+//	events
+//	errors  what the errors of machines mean, and what helps
+//
+// The last three are kept in docs/reference, for those who read the documents without the site.
 package main
 
 import (
@@ -25,23 +33,28 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/openapi"
 )
 
+var pages = map[string]func() (string, error){"api": fields, "words": words, "metrics": metrics, "events": events, "errors": failures}
+
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: docs FOLDER")
+	if len(os.Args) < 3 {
+		log.Fatal("usage: docs FOLDER PAGE...")
 	}
-	words, err := constants("pkg/apis/metal3/v1alpha1/conditions.go", "pkg/apis/metal3/v1alpha1/keys.go")
-	if err != nil {
-		log.Fatal(err)
-	}
-	for name, content := range map[string]string{"api.md": fields(), "words.md": words} {
-		if err := os.WriteFile(filepath.Join(os.Args[1], name), []byte(content), 0o644); err != nil {
+	for _, name := range os.Args[2:] {
+		if pages[name] == nil {
+			log.Fatalf("there is no page %q", name)
+		}
+		content, err := pages[name]()
+		if err != nil {
+			log.Fatalf("%s: %v", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(os.Args[1], name+".md"), []byte(content), 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}
 }
 
 // fields returns a page with the fields of all types that the API has.
-func fields() string {
+func fields() (string, error) {
 	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef("#/" + name) })
 	page := &strings.Builder{}
 	page.WriteString("# The fields of all kinds\n\nThis page is made of the code, and `kubectl explain` shows the same.\n\n")
@@ -55,7 +68,7 @@ func fields() string {
 			}
 		}
 	}
-	return page.String()
+	return page.String(), nil
 }
 
 func writeType(page *strings.Builder, definitions map[string]common.OpenAPIDefinition, name string) {
@@ -103,9 +116,9 @@ func typeOf(schema spec.Schema) string {
 // short returns the name of a type without its package.
 func short(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
-// cell returns text in the form that it has in one cell of a table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`).Replace(strings.Join(strings.Fields(text), " "))
+// words returns a page with what the API has words for.
+func words() (string, error) {
+	return constants("pkg/apis/metal3/v1alpha1/conditions.go", "pkg/apis/metal3/v1alpha1/keys.go")
 }
 
 // constants returns a page with the exported string constants of some files, by groups.

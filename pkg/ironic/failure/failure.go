@@ -64,6 +64,19 @@ func IsOfIronic(text string) bool {
 	return known && (m.Kind == conductorDiskFull.Kind || slices.ContainsFunc(conductorRules, isKind))
 }
 
+// All returns all meanings, each once.
+func All() []Meaning {
+	var all []Meaning
+	for _, group := range groups {
+		for _, rule := range group.rules {
+			if !slices.Contains(all, rule.Meaning) {
+				all = append(all, rule.Meaning)
+			}
+		}
+	}
+	return all
+}
+
 // group is the rules about one thing, such as images: "connection refused" means something else of a BMC than of the server
 // of an image.
 type group struct {
