@@ -141,7 +141,7 @@ var (
 	suffix        = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// checkQuery checks that docs/monitoring.md lists the metrics and labels of a query.
+// checkQuery checks that docs/reference/metrics.md or docs/monitoring.md lists the metrics and labels of a query.
 func checkQuery(t *testing.T, where, query string) {
 	t.Helper()
 	own, others := documentedMetrics(t), documentedOtherMetrics(t)
@@ -153,7 +153,7 @@ func checkQuery(t *testing.T, where, query string) {
 	}
 	for _, match := range metricInQuery.FindAllStringSubmatch(query, -1) {
 		if name := base(match[1]); own[name].Type == "" && !others[name] {
-			t.Errorf("%s: docs/monitoring.md does not list %s", where, name)
+			t.Errorf("%s: neither docs/reference/metrics.md nor docs/monitoring.md lists %s", where, name)
 		}
 	}
 	for _, match := range labelsInQuery.FindAllStringSubmatch(query, -1) {

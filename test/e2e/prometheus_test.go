@@ -22,7 +22,7 @@ import (
 )
 
 // TestPrometheus has a Prometheus scrape the server as a service account with nothing but the
-// ClusterRole of artifacts/monitoring. Every metric in docs/monitoring.md is there, an alert fires,
+// ClusterRole of artifacts/monitoring. Every metric in docs/reference/metrics.md and docs/monitoring.md is there, an alert fires,
 // and Prometheus understands every query of the dashboard. (That the alerts and the dashboard use no
 // other metrics is tested in artifacts.)
 func TestPrometheus(t *testing.T) {
@@ -124,10 +124,10 @@ func TestPrometheus(t *testing.T) {
 	}
 	testbed.Eventually(t, ctx, finds(`up{job="metal3-apiserver"} == 1`))
 	testbed.Eventually(t, ctx, finds(`ALERTS{alertname="Metal3HostsInError", alertstate="firing", error_type="registration error", namespace="metal3-system"}`))
-	ours, _, _ := strings.Cut(read("docs/monitoring.md"), "### Metrics of the Bare Metal Operator")
-	documented := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(ours, -1)
+	others, _, _ := strings.Cut(read("docs/monitoring.md"), "### Metrics of the Bare Metal Operator")
+	documented := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(read("docs/reference/metrics.md")+others, -1)
 	if len(documented) < 20 {
-		t.Errorf("docs/monitoring.md lists only %d metrics", len(documented))
+		t.Errorf("docs/reference/metrics.md lists only %d metrics", len(documented))
 	}
 	for _, row := range documented {
 		// A histogram is there as NAME_bucket and so on.
