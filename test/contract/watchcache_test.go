@@ -56,7 +56,9 @@ var seesCache = map[string]bool{
 	"quota_kinds_test.go":        false,
 	"quota_test.go":              false, // so are those of the quota controller
 	"runtime_manager_test.go":    true,
+	"tutorials_capi_test.go":     false,
 	"tutorials_cluster_test.go":  false,
+	"tutorials_move_test.go":     false,
 	"tutorials_test.go":          false,
 	"watchcache_test.go":         false,
 	"webpages_test.go":           false,
