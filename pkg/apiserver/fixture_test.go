@@ -132,7 +132,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 		t.Fatal(err)
 	}
 	s.hosts = store.NewHosts(stores.Hosts)
-	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Objects[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Objects[*metal3.HostFirmwareComponents](stores.Kinds)
+	s.live.hosts, s.live.ironicOf, s.live.settings, s.live.components = s.hosts, s.ironicOf, metal3registry.Objects[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Objects[*metal3.HostFirmwareComponents](stores.Kinds)
 	cleanSteps, err := validation.AllowCleanSteps(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -315,6 +315,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // returns an error as if Ironic were away. The test sets either.
 type fakeLive struct {
 	hosts      *store.Hosts
+	ironicOf   baremetalhost.IronicOf
 	settings   *store.Objects[*metal3.HostFirmwareSettings]
 	components *store.Objects[*metal3.HostFirmwareComponents]
 
@@ -392,6 +393,15 @@ func (l *fakeLive) leave(reason string) {
 	} else {
 		l.fail(errors.New(reason))
 	}
+}
+
+// ObserveNode reads the node of a host and records nothing.
+func (l *fakeLive) ObserveNode(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
+	asked, err := l.ironicOf(host)
+	if err != nil {
+		return nil, err
+	}
+	return asked.GetNode(ctx, host.Status.Provisioning.ID)
 }
 
 // fail makes each refresh fail with err.

@@ -207,6 +207,16 @@ func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
 	return err
 }
 
+// ObserveNode reads the node of a host, has what it says recorded, and returns it; see baremetalhost.NodeObserver.
+func (f *Fleet) ObserveNode(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
+	m, err := f.named(host.Status.Record.Ironic)
+	if err != nil {
+		return nil, err
+	}
+	_, node, err := m.Refresher.FreshNode(ctx, host.Namespace, host.Name, false)
+	return node, err
+}
+
 // WhyNotTaken tells the user of a host why an Ironic cannot take it from the one where it is; see registrar.WhyNotTaken. The error is an
 // *ironic.UnavailableError if there is no such Ironic, or if it cannot be used.
 func (f *Fleet) WhyNotTaken(ctx context.Context, name string, host *metal3.BareMetalHost) (why string, err error) {

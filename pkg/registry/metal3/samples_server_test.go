@@ -85,6 +85,10 @@ func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.N
 	return nil
 }
 
+func (noIronic) ObserveNode(context.Context, *metal3.BareMetalHost) (*ironic.Node, error) {
+	return nil, nil
+}
+
 func (noIronic) WhyUnproven(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
 	return "", nil
 }

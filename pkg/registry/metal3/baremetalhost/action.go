@@ -227,10 +227,8 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 			return nil, err
 		}
 		r.tell(ctx, host, r.kind, request)
-		// Record what the action has changed, and return it to the caller. Errors are ignored,
-		// because Ironic has accepted the action already.
-		_ = r.Refresher.RefreshHost(ctx, host.Namespace, name)
-		if _, after, err := r.nodeOf(ctx, host); err == nil {
+		// Errors are ignored, because Ironic has accepted the action already.
+		if after, err := r.nodeAfter(ctx, host); err == nil {
 			node = after
 		}
 	}

@@ -36,6 +36,13 @@ type oneHost struct {
 	deleted bool
 	// answer is what Ironic answers to each change.
 	answer error
+	// after is the node as it is observed after an action, and observed why that was not recorded.
+	after    *ironic.Node
+	observed error
+	// unproven is why that one may not be shown.
+	unproven string
+	// nodeReads is how often the node was read.
+	nodeReads int
 }
 
 // etcd is what a request of which some are left gets.
@@ -91,6 +98,7 @@ func (o *oneHost) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { 
 
 func (o *oneHost) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
 	mustBeGuarded(ctx)
+	o.nodeReads++
 	return o.node, nil
 }
 
@@ -110,7 +118,10 @@ func (o *oneHost) SetProvisionState(ctx context.Context, fence ironic.Fence, _ s
 	return o.answer
 }
 
-func (*oneHost) WhyUnproven(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+func (o *oneHost) WhyUnproven(_ context.Context, _ *metal3.BareMetalHost, node *ironic.Node) (string, error) {
+	if node == o.after {
+		return o.unproven, nil
+	}
 	return "", nil
 }
 
@@ -118,7 +129,10 @@ func (*oneHost) WhyUnconfirmable(context.Context, *metal3.BareMetalHost, *ironic
 	return "", nil
 }
 
-func (*oneHost) RefreshHost(context.Context, string, string) error { return nil }
+func (o *oneHost) ObserveNode(context.Context, *metal3.BareMetalHost) (*ironic.Node, error) {
+	o.nodeReads++
+	return o.after, o.observed
+}
 
 func (*oneHost) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
@@ -191,7 +205,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 					o.host.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "n", InstanceUUID: "i", KeepPower: true}
 					o.node.InstanceUUID, o.node.ProvisionState = "i", ironic.Active
 				}
-				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
+				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o}
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
@@ -238,4 +252,47 @@ type noDataImages struct{}
 
 func (noDataImages) Get(_ context.Context, _, name string) (*metal3.DataImage, error) {
 	return nil, apierrors.NewNotFound(metal3.Resource("dataimages"), name)
+}
+
+// TestActionReadsNodeTwice: before Ironic is asked, and once more for the answer, in which what was observed is shown also if it could not
+// be recorded, but no other machine.
+func TestActionReadsNodeTwice(t *testing.T) {
+	before := &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOff}
+	on := &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOn}
+	tests := []struct {
+		name     string
+		after    *ironic.Node
+		observed error
+		unproven string
+		want     string
+	}{
+		{name: "observed", after: on, want: "power on"},
+		{name: "not recorded", after: on, observed: errors.New("etcd is full"), want: "power on"},
+		{name: "not read", observed: errors.New("no answer"), want: "power off"},
+		{name: "another host's by then", after: nil, want: "power off"},
+		{name: "not proven by then", after: on, unproven: "another BMC", want: "power off"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := &oneHost{
+				host:  newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.ID = true, "n" }),
+				node:  before,
+				reads: -1, writes: -1,
+				after: test.after, observed: test.observed, unproven: test.unproven,
+			}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o}
+			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
+			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
+			got, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state := got.(*metal3.HostPower).Status.PowerState; state != test.want {
+				t.Errorf("shown as %q, want %q", state, test.want)
+			}
+			if o.nodeReads != 2 {
+				t.Errorf("the node was read %d times", o.nodeReads)
+			}
+		})
+	}
 }

@@ -85,7 +85,7 @@ func TestFencedDuringPower(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Refresher: m, Passwords: m}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m}
 			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 			_, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

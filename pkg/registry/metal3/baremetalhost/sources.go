@@ -45,6 +45,13 @@ type NodeProver interface {
 	WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
 }
 
+// NodeObserver records what nodes say of their hosts.
+type NodeObserver interface {
+	// ObserveNode reads the host's node, records what it says, and returns it without passwords in its texts, also with an
+	// error that says why it could not be recorded. The node is nil if it is none of the host's.
+	ObserveNode(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error)
+}
+
 // EventRecorder has events written about hosts. It never blocks.
 type EventRecorder interface {
 	// Requested reports that a user has requested something of a host.
@@ -56,7 +63,7 @@ type Sources struct {
 	Hosts     store.Getter[*metal3.BareMetalHost]
 	Ironic    IronicOf
 	Prover    NodeProver
-	Refresher HostRefresher
+	Observer  NodeObserver
 	Passwords PasswordRedacter
 	// Events can be nil.
 	Events EventRecorder
@@ -149,6 +156,20 @@ func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, wh
 		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), ""
 	}
 	return asked, node, nil
+}
+
+// nodeAfter reads the node of the host once more, as an action has left it, and has it recorded: who watches the host need not wait
+// for the next poll. The error says why the node cannot be shown.
+func (s *Sources) nodeAfter(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
+	node, err := s.Observer.ObserveNode(ctx, host)
+	if node == nil {
+		return nil, cmp.Or(err, errors.New("it is none of the host's"))
+	}
+	why, err := s.Prover.WhyUnproven(ctx, host, node)
+	if err == nil && why != "" {
+		err = errors.New(why)
+	}
+	return node, err
 }
 
 // changeHost changes the latest version of host, unless change returns an error, and returns what was written. It returns a

@@ -19,16 +19,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// HostRefresher brings the recorded status of a host up to date with Ironic.
-type HostRefresher interface {
+// Refresher brings the recorded status of hosts up to date with Ironic.
+type Refresher interface {
 	// RefreshHost returns when an observation that began after the call has been recorded. After
 	// an error, the recorded status is served all the same, with the error as a warning.
 	RefreshHost(ctx context.Context, namespace, name string) error
-}
-
-// Refresher is a HostRefresher that can refresh all hosts, too.
-type Refresher interface {
-	HostRefresher
 	// ReadHost does what RefreshHost does, and returns the host as it was recorded. If the host
 	// is nil, as it always is after an error, the caller has to read it. The caller may change
 	// the host.
