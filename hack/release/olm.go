@@ -71,13 +71,15 @@ type olmPermissions struct {
 
 // olmParts are the objects of an installation, by what becomes of them.
 type olmParts struct {
-	before      []string // an administrator applies them
-	beside      map[string]map[string]any
-	deployment  *appsv1.Deployment
-	config      *corev1.ConfigMap
-	roles       map[string][]rbacv1.PolicyRule // by kind and name
-	bindings    []olmBinding
-	apiServices []string
+	before []string // an administrator applies them
+	beside map[string]map[string]any
+	// clusterRoles are by name. Those that are bound to the server are not beside.
+	clusterRoles map[string]map[string]any
+	deployment   *appsv1.Deployment
+	config       *corev1.ConfigMap
+	roles        map[string][]rbacv1.PolicyRule // by kind and name
+	bindings     []olmBinding
+	apiServices  []string
 }
 
 type olmBinding struct {
@@ -137,50 +139,10 @@ func olmDockerfile() string {
 
 // olmPartsOf sorts the objects of a manifest. An object of a kind that it does not know is an error: somebody has to decide.
 func olmPartsOf(manifest string) (*olmParts, error) {
-	parts := &olmParts{beside: map[string]map[string]any{}, roles: map[string][]rbacv1.PolicyRule{}}
-	clusterRoles := map[string]map[string]any{}
+	parts := &olmParts{beside: map[string]map[string]any{}, clusterRoles: map[string]map[string]any{}, roles: map[string][]rbacv1.PolicyRule{}}
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
-		document = strings.TrimSuffix(document, "\n") + "\n"
-		object := map[string]any{}
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		if err := parts.add(strings.TrimSuffix(document, "\n") + "\n"); err != nil {
 			return nil, err
-		}
-		kind, _ := object["kind"].(string)
-		metadata, _ := object["metadata"].(map[string]any)
-		name, _ := metadata["name"].(string)
-		var err error
-		switch kind {
-		case "ResourceQuota", "FlowSchema", "PriorityLevelConfiguration":
-			parts.before = append(parts.before, document)
-		case "PodDisruptionBudget", "NetworkPolicy":
-			delete(metadata, "namespace") // OLM sets it
-			parts.beside[name+"."+strings.ToLower(kind)+".yaml"] = object
-		case "ServiceAccount", "Service", "Certificate", "Issuer":
-			// OLM makes its own.
-		case "APIService":
-			parts.apiServices = append(parts.apiServices, name)
-		case "Deployment":
-			parts.deployment = &appsv1.Deployment{}
-			err = yaml.UnmarshalStrict([]byte(document), parts.deployment)
-		case "ConfigMap":
-			parts.config = &corev1.ConfigMap{}
-			err = yaml.UnmarshalStrict([]byte(document), parts.config)
-		case "Role", "ClusterRole":
-			role := rbacv1.Role{} // a ClusterRole without an aggregationRule has the same fields
-			err = yaml.UnmarshalStrict([]byte(document), &role)
-			parts.roles[kind+" "+name] = role.Rules
-			if kind == "ClusterRole" {
-				clusterRoles[name] = object
-			}
-		case "RoleBinding", "ClusterRoleBinding":
-			binding := rbacv1.RoleBinding{}
-			err = yaml.UnmarshalStrict([]byte(document), &binding)
-			parts.bindings = append(parts.bindings, olmBinding{name, binding.Namespace, binding.RoleRef.Kind + " " + binding.RoleRef.Name, binding.Subjects})
-		default:
-			err = errors.New("hack/release/olm.go does not say what becomes of it")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the %s %s: %w", kind, name, err)
 		}
 	}
 	if parts.deployment == nil || parts.config == nil {
@@ -189,13 +151,59 @@ func olmPartsOf(manifest string) (*olmParts, error) {
 	// What is bound to the server is in the ClusterServiceVersion.
 	for _, binding := range parts.bindings {
 		if name, is := strings.CutPrefix(binding.role, "ClusterRole "); is {
-			delete(clusterRoles, name)
+			delete(parts.clusterRoles, name)
 		}
 	}
-	for name, role := range clusterRoles {
+	for name, role := range parts.clusterRoles {
 		parts.beside[name+".clusterrole.yaml"] = role
 	}
 	return parts, nil
+}
+
+// add sorts the object of a document in.
+func (p *olmParts) add(document string) error {
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		return err
+	}
+	kind, _ := object["kind"].(string)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	var err error
+	switch kind {
+	case "ResourceQuota", "FlowSchema", "PriorityLevelConfiguration":
+		p.before = append(p.before, document)
+	case "PodDisruptionBudget", "NetworkPolicy":
+		delete(metadata, "namespace") // OLM sets it
+		p.beside[name+"."+strings.ToLower(kind)+".yaml"] = object
+	case "ServiceAccount", "Service", "Certificate", "Issuer":
+		// OLM makes its own.
+	case "APIService":
+		p.apiServices = append(p.apiServices, name)
+	case "Deployment":
+		p.deployment = &appsv1.Deployment{}
+		err = yaml.UnmarshalStrict([]byte(document), p.deployment)
+	case "ConfigMap":
+		p.config = &corev1.ConfigMap{}
+		err = yaml.UnmarshalStrict([]byte(document), p.config)
+	case "Role", "ClusterRole":
+		role := rbacv1.Role{} // a ClusterRole without an aggregationRule has the same fields
+		err = yaml.UnmarshalStrict([]byte(document), &role)
+		p.roles[kind+" "+name] = role.Rules
+		if kind == "ClusterRole" {
+			p.clusterRoles[name] = object
+		}
+	case "RoleBinding", "ClusterRoleBinding":
+		binding := rbacv1.RoleBinding{}
+		err = yaml.UnmarshalStrict([]byte(document), &binding)
+		p.bindings = append(p.bindings, olmBinding{name, binding.Namespace, binding.RoleRef.Kind + " " + binding.RoleRef.Name, binding.Subjects})
+	default:
+		err = errors.New("hack/release/olm.go does not say what becomes of it")
+	}
+	if err != nil {
+		return fmt.Errorf("the %s %s: %w", kind, name, err)
+	}
+	return nil
 }
 
 // csv returns the ClusterServiceVersion.
@@ -223,22 +231,7 @@ func (p *olmParts) csv(version string) (map[string]any, error) {
 	return map[string]any{
 		"apiVersion": "operators.coreos.com/v1alpha1",
 		"kind":       "ClusterServiceVersion",
-		"metadata": map[string]any{
-			"name": "metal3-apiserver." + strings.ToLower(version),
-			"annotations": map[string]string{
-				"capabilities":   "Basic Install",
-				"categories":     "Cloud Provider",
-				"containerImage": container.Image,
-				"description":    "Metal3's BareMetalHost as an aggregated Kubernetes API",
-				"operatorframework.io/suggested-namespace": p.deployment.Namespace,
-				"repository": "https://github.com/metal3-io/metal3-apiserver",
-			},
-			"labels": map[string]string{
-				"operatorframework.io/os.linux":   "supported",
-				"operatorframework.io/arch.amd64": "supported",
-				"operatorframework.io/arch.arm64": "supported",
-			},
-		},
+		"metadata":   p.csvMetadata(version),
 		"spec": map[string]any{
 			"displayName":    "metal3-apiserver",
 			"description":    olmDescription,
@@ -267,6 +260,25 @@ func (p *olmParts) csv(version string) (map[string]any, error) {
 			},
 		},
 	}, nil
+}
+
+func (p *olmParts) csvMetadata(version string) map[string]any {
+	return map[string]any{
+		"name": "metal3-apiserver." + strings.ToLower(version),
+		"annotations": map[string]string{
+			"capabilities":   "Basic Install",
+			"categories":     "Cloud Provider",
+			"containerImage": p.deployment.Spec.Template.Spec.Containers[0].Image,
+			"description":    "Metal3's BareMetalHost as an aggregated Kubernetes API",
+			"operatorframework.io/suggested-namespace": p.deployment.Namespace,
+			"repository": "https://github.com/metal3-io/metal3-apiserver",
+		},
+		"labels": map[string]string{
+			"operatorframework.io/os.linux":   "supported",
+			"operatorframework.io/arch.amd64": "supported",
+			"operatorframework.io/arch.arm64": "supported",
+		},
+	}
 }
 
 // adaptDeployment gives the pods the serving certificate of OLM, and the values of the ConfigMap as environment variables, which

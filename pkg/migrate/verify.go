@@ -47,8 +47,8 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 	if err != nil {
 		return err
 	}
-	var missing, deleted refusals
-	served, same, others := "", 0, 0
+	c := servedComparison{report: i.Report, copied: copied}
+	served := ""
 	for _, kind := range defined {
 		resources, err := i.Cluster.customResources(ctx, kind, migrationVersion)
 		if err != nil {
@@ -59,53 +59,64 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 			return err
 		}
 		for _, obj := range sortedObjects(resources) {
-			is := live[obj.Key]
-			if is != nil && is.UID == obj.UID {
-				same++
-				if obj.isBeingDeleted() && !is.isBeingDeleted() {
-					deleted.add("%s", obj)
-					continue
-				}
-				// The status is live. Everything else is the same, unless an earlier run was killed.
-				if path := firstDifference(obj.withoutServerFields(), is.withoutServerFields()); path != "" {
-					i.Report.Warn("%s differs from the CRDs in %s: it was changed after the switch, or changed in the CRDs while an earlier run was switching", obj, path)
-				}
-				continue
-			}
-			switch {
-			case is != nil:
-				others++
-				i.Report.Warn("%s is served with UID %s instead of %s: it was created again after the switch", obj, is.UID, obj.UID)
-			case obj.isBeingDeleted():
-				i.Report.Warn("%s is not served, and is being deleted from the CRDs", obj)
-			case copied.has(obj):
-				others++
-				i.Report.Warn("%s is not served: it was deleted after the switch", obj)
-			default:
-				missing.add("%s", obj)
-			}
+			c.compare(obj, live[obj.Key])
 		}
 		if n := len(live); n > 0 {
 			served += fmt.Sprintf(", %d %s", n, kind.Resource)
 		}
 	}
-	if same == 0 && others > 0 {
+	if c.same == 0 && c.others > 0 {
 		return errors.New("metal3-apiserver serves none of the objects that are in the CRDs: let it use the etcd into which " +
 			"they were copied (--etcd-servers, --etcd-prefix, --data-dir). If all of them were deleted after the switch, " +
 			"delete them as RESOURCE.migration.metal3.io, too")
 	}
-	if err := missing.err("these objects are in the CRDs, but are not served, and may never have been copied, because an " +
+	if err := c.missing.err("these objects are in the CRDs, but are not served, and may never have been copied, because an " +
 		"earlier run was killed while it was switching. Look at each with kubectl get RESOURCE.migration.metal3.io " +
 		"-n NAMESPACE NAME -o yaml, and create it again, or delete it as RESOURCE.migration.metal3.io with --wait=false; " +
 		"then run import --switch again"); err != nil {
 		return err
 	}
-	if err := deleted.err("these objects were deleted in the CRDs while an earlier run was switching, and are served as if they were not. " +
+	if err := c.deleted.err("these objects were deleted in the CRDs while an earlier run was switching, and are served as if they were not. " +
 		"Delete each again, or have its custom resource go by removing the finalizers of RESOURCE.migration.metal3.io; then run import --switch again"); err != nil {
 		return err
 	}
 	i.Report.Done("served with the UIDs that they had%s", served)
 	return nil
+}
+
+// servedComparison compares custom resources with the objects that are served.
+type servedComparison struct {
+	report *Report
+	copied copiedTo
+	// same and others count the objects that are served with and without the UIDs of the custom resources.
+	same, others     int
+	missing, deleted refusals
+}
+
+// compare compares a custom resource with the object that is served of that name; nil if there is none.
+func (c *servedComparison) compare(obj, is *Object) {
+	switch {
+	case is != nil && is.UID == obj.UID:
+		c.same++
+		if obj.isBeingDeleted() && !is.isBeingDeleted() {
+			c.deleted.add("%s", obj)
+			return
+		}
+		// The status is live. Everything else is the same, unless an earlier run was killed.
+		if path := firstDifference(obj.withoutServerFields(), is.withoutServerFields()); path != "" {
+			c.report.Warn("%s differs from the CRDs in %s: it was changed after the switch, or changed in the CRDs while an earlier run was switching", obj, path)
+		}
+	case is != nil:
+		c.others++
+		c.report.Warn("%s is served with UID %s instead of %s: it was created again after the switch", obj, is.UID, obj.UID)
+	case obj.isBeingDeleted():
+		c.report.Warn("%s is not served, and is being deleted from the CRDs", obj)
+	case c.copied.has(obj):
+		c.others++
+		c.report.Warn("%s is not served: it was deleted after the switch", obj)
+	default:
+		c.missing.add("%s", obj)
+	}
 }
 
 func (o *Object) isBeingDeleted() bool {

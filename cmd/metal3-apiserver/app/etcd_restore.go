@@ -103,13 +103,7 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if in != nil {
-		path = filepath.Join(work, "snapshot.db")
-		err = copyToFile(path, in)
-	} else {
-		err = verifyFile(path)
-	}
-	if err != nil {
+	if path, err = verified(path, in, work); err != nil {
 		return err
 	}
 	config.SnapshotPath, config.OutputDataDir = path, filepath.Join(work, "data")
@@ -125,17 +119,35 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 		return fmt.Errorf("restoring the snapshot: %w", oneLine(err))
 	}
 	if hasData {
-		old := target + beforeRestore + time.Now().UTC().Format(snapshotTime)
-		if err := os.Rename(target, old); err != nil {
+		if err := keepData(target, progress); err != nil {
 			return err
 		}
-		fmt.Fprintf(progress, "the data that were there are in %s, until \"metal3-apiserver etcd snapshot discard\" deletes them\n", old)
 	}
 	if err := os.Rename(config.OutputDataDir, target); err != nil {
 		return err
 	}
 	fmt.Fprintf(progress, "restored %d keys of revision %d to %s; the revision is now %d\n", status.TotalKey, status.Revision, target, status.Revision+revisionBump)
 	return syncDir(parent)
+}
+
+// verified returns the path of a snapshot whose hash is right: that of the given file, or of a copy in the directory work of what is read
+// from in.
+func verified(path string, in io.Reader, work string) (string, error) {
+	if in == nil {
+		return path, verifyFile(path)
+	}
+	path = filepath.Join(work, "snapshot.db")
+	return path, copyToFile(path, in)
+}
+
+// keepData moves the data of a member to a directory beside it.
+func keepData(dir string, progress io.Writer) error {
+	old := dir + beforeRestore + time.Now().UTC().Format(snapshotTime)
+	if err := os.Rename(dir, old); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "the data that were there are in %s, until \"metal3-apiserver etcd snapshot discard\" deletes them\n", old)
+	return nil
 }
 
 // target returns the directory to make, and who its member is.

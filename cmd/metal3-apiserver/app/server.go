@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -75,19 +76,15 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
 	settings, settingsReader := newFirmware(stores.Kinds, hosts, ironics)
-	reads := liveReads{ironics, settingsReader}
 	consoles := console.New(ctx, func(node console.Node) (console.Ironic, error) { return ironics.ClientOfInstance(node.Ironic) }, newEtcdClaims(c.Etcd.client, c.Etcd.storage.Prefix))
-
 	recorder, requested := c.newEvents()
-	ironicOf := func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) }
 	storage := stores.Storage(apiserver.Scheme, metal3.Deps{
-		Live: reads, IronicOf: ironicOf, Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
+		Live: liveReads{ironics, settingsReader}, IronicOf: func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) },
+		Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
 		Events: requested, CleanSteps: c.CleanSteps,
 	})
-	if err := apiserver.InstallAPIGroup(generic, storage, encodedMemory()); err != nil {
-		return nil, err
-	}
-	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(readCtx, nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)); err != nil {
+	ironicStorage := ironicregistry.Storage(readCtx, nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)
+	if err := install(generic, storage, ironicStorage); err != nil {
 		return nil, err
 	}
 	leader := &reconcile.LeaderStatus{}
@@ -111,6 +108,14 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		server.manager, server.engine, server.identity = e.newManager(), e, c.cluster.identity
 	}
 	return server, nil
+}
+
+// install installs both API groups.
+func install(generic *genericapiserver.GenericAPIServer, metal3Storage, ironicStorage map[string]rest.Storage) error {
+	if err := apiserver.InstallAPIGroup(generic, metal3Storage, encodedMemory()); err != nil {
+		return err
+	}
+	return apiserver.InstallIronicGroup(generic, ironicStorage)
 }
 
 // newFirmware returns what keeps the firmware kinds up to date for the leader, and for readers.

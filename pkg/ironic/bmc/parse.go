@@ -43,31 +43,13 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 	scheme, rest := split(address)
 	access, plain, ok := lookup(scheme)
 	if !ok {
-		if instead := meant(scheme); instead != nil {
-			rest = strings.TrimLeft(rest, "/")
-			if len(instead) == 1 {
-				return fail("unknown type %q: write %s://%s", excerpt(scheme), instead[0], excerpt(rest))
-			}
-			return fail("unknown type %q: write %s://%s to boot from the network, or %s://%s to boot by virtual media", excerpt(scheme), instead[0], excerpt(rest), instead[1], excerpt(rest))
-		}
-		return fail("unknown type %q; use %s", excerpt(scheme), Accepted())
+		return fail("unknown type %q%s", excerpt(scheme), insteadOf(scheme, rest))
 	}
 	// The scheme is out of the way, because url.Parse is stricter about schemes
 	// than what is accepted here.
 	parsed, err := url.Parse("bmc://" + rest)
 	if err != nil {
-		var urlError *url.Error
-		if errors.As(err, &urlError) {
-			err = urlError.Err
-		}
-		bracketed, _, _ := strings.Cut(rest, "]")
-		if _, zone, isZone := strings.Cut(bracketed, "%"); isZone && strings.HasPrefix(rest, "[") && !strings.HasPrefix(zone, "25") {
-			return fail("the zone of an IPv6 address is written with %%25, as in [fe80::1%%25eth0]")
-		}
-		if inside := strings.TrimPrefix(bracketed, "["); strings.HasPrefix(rest, "[") && !strings.Contains(inside, ":") {
-			return fail("brackets are for IPv6 addresses: write %s without them", excerpt(inside))
-		}
-		return fail("%s; use scheme://host[:port][/path]", excerpt(err.Error()))
+		return fail("%s", whyMalformed(rest, err))
 	}
 	host := parsed.Hostname()
 	if err := checkHost(host); err != nil {
@@ -97,6 +79,35 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		skipVerify: disableCertificateVerification,
 	}
 	return access, nil
+}
+
+// whyMalformed says what is wrong with an address that url.Parse refuses without its scheme.
+func whyMalformed(rest string, err error) string {
+	var urlError *url.Error
+	if errors.As(err, &urlError) {
+		err = urlError.Err
+	}
+	bracketed, _, _ := strings.Cut(rest, "]")
+	if _, zone, isZone := strings.Cut(bracketed, "%"); isZone && strings.HasPrefix(rest, "[") && !strings.HasPrefix(zone, "25") {
+		return "the zone of an IPv6 address is written with %25, as in [fe80::1%25eth0]"
+	}
+	if inside := strings.TrimPrefix(bracketed, "["); strings.HasPrefix(rest, "[") && !strings.Contains(inside, ":") {
+		return fmt.Sprintf("brackets are for IPv6 addresses: write %s without them", excerpt(inside))
+	}
+	return excerpt(err.Error()) + "; use scheme://host[:port][/path]"
+}
+
+// insteadOf says what to write instead of a scheme that is none, in front of rest.
+func insteadOf(scheme, rest string) string {
+	rest = excerpt(strings.TrimLeft(rest, "/"))
+	switch instead := meant(scheme); len(instead) {
+	case 0:
+		return "; use " + Accepted()
+	case 1:
+		return fmt.Sprintf(": write %s://%s", instead[0], rest)
+	default:
+		return fmt.Sprintf(": write %s://%s to boot from the network, or %s://%s to boot by virtual media", instead[0], rest, instead[1], rest)
+	}
 }
 
 // meant returns the schemes that somebody may have meant with one that is none: that by which a host boots from the network, and that by

@@ -164,17 +164,23 @@ func (f *Fleet) update(ctx context.Context) {
 	f.closeFormer(ctx, before, now)
 }
 
+// allInstances returns the IronicInstances, ordered by name.
+func (f *Fleet) allInstances() []*api.IronicInstance {
+	var all []*api.IronicInstance
+	for _, obj := range f.instances.GetStore().List() {
+		all = append(all, obj.(*api.IronicInstance))
+	}
+	slices.SortFunc(all, func(a, b *api.IronicInstance) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // next returns the state that follows from the IronicInstances as they are now.
 func (f *Fleet) next(ctx context.Context, before *state) *state {
 	now := &state{
 		synced: true, members: map[string]*Member{"": f.home}, problems: map[string]*Problem{}, objects: map[string]*ironicObject{},
 		histories: map[string]*live.History{}, changed: make(chan struct{}),
 	}
-	var all []*api.IronicInstance
-	for _, obj := range f.instances.GetStore().List() {
-		all = append(all, obj.(*api.IronicInstance))
-	}
-	slices.SortFunc(all, func(a, b *api.IronicInstance) int { return strings.Compare(a.Name, b.Name) })
+	all := f.allInstances()
 	objects, members, failed := make([]*ironicObject, len(all)), make([]*Member, len(all)), make([]error, len(all))
 	var reading sync.WaitGroup // of Ironic objects and Secrets, for which a cluster that hangs takes its time
 	for i, instance := range all {

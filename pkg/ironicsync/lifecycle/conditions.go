@@ -234,6 +234,18 @@ func valueOf[T any](p *T) (value T) {
 	return value
 }
 
+// progressingReasons are the reasons of Progressing in the states in which it is true.
+var progressingReasons = map[metal3.ProvisioningState]string{
+	metal3.StateRegistering:             metal3.RegisteringReason,
+	metal3.StateInspecting:              metal3.InspectingReason,
+	metal3.StateMatchProfile:            metal3.InspectingReason,
+	metal3.StatePreparing:               metal3.PreparingReason,
+	metal3.StateProvisioning:            metal3.ProvisioningReason,
+	metal3.StateDeprovisioning:          metal3.DeprovisioningReason,
+	metal3.StatePoweringOffBeforeDelete: metal3.PoweringOffBeforeDeleteReason,
+	metal3.StateDeleting:                metal3.DeletingReason,
+}
+
 // setState sets the conditions that the Bare Metal Operator has, too. Like the operator, it computes them from the
 // provisioning state and then corrects them according to the operational status. Unlike the operator, it
 // also sets messages and the observed generation.
@@ -243,6 +255,9 @@ func (c conditions) setState() {
 	available := conditionValue{conditionFalse, metal3.NotAvailableReason}
 	provisioned := conditionValue{conditionFalse, metal3.NotProvisionedReason}
 	progressing := conditionValue{conditionFalse, metal3.NotProgressingReason}
+	if reason, is := progressingReasons[status.Provisioning.State]; is {
+		progressing = conditionValue{conditionTrue, reason}
+	}
 	provisionedMessage := ""
 
 	switch status.Provisioning.State {
@@ -253,26 +268,13 @@ func (c conditions) setState() {
 		if status.OperationalStatus == metal3.OperationalStatusError {
 			manageable.reason = metal3.RegistrationFailedReason
 		}
-		progressing = conditionValue{conditionTrue, metal3.RegisteringReason}
-	case metal3.StateInspecting, metal3.StateMatchProfile:
-		progressing = conditionValue{conditionTrue, metal3.InspectingReason}
-	case metal3.StatePreparing:
-		progressing = conditionValue{conditionTrue, metal3.PreparingReason}
 	case metal3.StateAvailable, metal3.StateReady:
 		available = conditionValue{conditionTrue, metal3.AvailableReason}
-	case metal3.StateProvisioning:
-		progressing = conditionValue{conditionTrue, metal3.ProvisioningReason}
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		provisioned = conditionValue{conditionTrue, metal3.ProvisionedReason}
 		if gone := goneDeployment(status); gone != nil {
 			provisioned, provisionedMessage = conditionValue{conditionFalse, metal3.DeploymentGoneReason}, goneMessage(status, gone)
 		}
-	case metal3.StateDeprovisioning:
-		progressing = conditionValue{conditionTrue, metal3.DeprovisioningReason}
-	case metal3.StatePoweringOffBeforeDelete:
-		progressing = conditionValue{conditionTrue, metal3.PoweringOffBeforeDeleteReason}
-	case metal3.StateDeleting:
-		progressing = conditionValue{conditionTrue, metal3.DeletingReason}
 	}
 
 	ready := provisioned

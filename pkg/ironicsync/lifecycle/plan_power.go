@@ -187,13 +187,6 @@ func nextOfPower(s Situation) Step {
 	// same, and nothing is taken for done: who fences a machine relies on off.
 	on, off := node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
 	reboot := rebootRequestOf(host)
-	switchTo := func(target ironic.PowerTarget) Step {
-		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
-		if ErrorType(&host.Status) != metal3.PowerManagementError && host.Status.Record.Hold == nil {
-			return step // no back-off, because no power action has failed; a hold may hide that one has
-		}
-		return s.retry(step, true)
-	}
 	left, mayGoOff := s.powerOffMayStillCome()
 	if hasGoneReboots(host) && !(isPowerKept(host) && (off || mayGoOff)) { // which has yet to be switched on
 		return Step{Do: ForgetReboots}
@@ -203,19 +196,7 @@ func nextOfPower(s Situation) Step {
 		return Step{Do: ClearRebootRequest}
 	}
 	if host.Spec.DisablePowerOff {
-		switch online := host.Spec.Online || off && isPowerKept(host); {
-		case mayGoOff && (!on && online || on && (reboot.once || reboot.due)):
-			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
-		case !on && online:
-			return switchTo(ironic.TargetPowerOn)
-		case on && (reboot.once || reboot.due) && (reboot.hard || rebootFailure(&host.Status, node) != ""):
-			return switchTo(ironic.TargetReboot)
-		case on && (reboot.once || reboot.due):
-			return switchTo(ironic.TargetSoftReboot)
-		case on && isRebooted(host, metal3.RebootAnnotation) && host.Status.Record.AskedPower == nil && host.Status.Record.Reboot == nil:
-			return Step{Do: ClearRebootRequest}
-		}
-		return Step{Do: Wait}
+		return s.nextOfPowerWithoutOff()
 	}
 	wait, cut := s.powerCut()
 	switch wanted := isWantedOn(host); {
@@ -224,15 +205,46 @@ func nextOfPower(s Situation) Step {
 	case wanted && mayGoOff:
 		return Step{Do: Wait, After: left} // its power would be cut while it boots
 	case wanted:
-		return switchTo(ironic.TargetPowerOn)
+		return s.switchTo(ironic.TargetPowerOn)
 	case cut && wait > 0:
 		return Step{Do: Wait, After: wait}
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
 	case cut, reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
-		return switchTo(ironic.TargetPowerOff)
+		return s.switchTo(ironic.TargetPowerOff)
 	}
-	return switchTo(ironic.TargetSoftPowerOff)
+	return s.switchTo(ironic.TargetSoftPowerOff)
+}
+
+// nextOfPowerWithoutOff is nextOfPower for a host whose power must not be switched off: it can only be rebooted.
+func (s Situation) nextOfPowerWithoutOff() Step {
+	host, node := s.Host, s.node
+	on, off := node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
+	reboot := rebootRequestOf(host)
+	left, mayGoOff := s.powerOffMayStillCome()
+	online, due := host.Spec.Online || off && isPowerKept(host), on && (reboot.once || reboot.due)
+	switch {
+	case mayGoOff && (!on && online || due):
+		return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
+	case !on && online:
+		return s.switchTo(ironic.TargetPowerOn)
+	case due && (reboot.hard || rebootFailure(&host.Status, node) != ""):
+		return s.switchTo(ironic.TargetReboot)
+	case due:
+		return s.switchTo(ironic.TargetSoftReboot)
+	case on && isRebooted(host, metal3.RebootAnnotation) && host.Status.Record.AskedPower == nil && host.Status.Record.Reboot == nil:
+		return Step{Do: ClearRebootRequest}
+	}
+	return Step{Do: Wait}
+}
+
+// switchTo switches the power, after a back-off if that has failed before.
+func (s Situation) switchTo(target ironic.PowerTarget) Step {
+	step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
+	if ErrorType(&s.Host.Status) != metal3.PowerManagementError && s.Host.Status.Record.Hold == nil {
+		return step // no back-off, because no power action has failed; a hold may hide that one has
+	}
+	return s.retry(step, true)
 }
 
 // isWantedOn reports whether the spec and the reboot annotations ask for the machine to be on. What is left on

@@ -196,25 +196,9 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 			"The network interface of the host's node in Ironic is %q, which configures no switch ports. That takes Ironic 34.0 or later with its networking service, and %q as default_network_interface",
 			registration.NetworkInterface, ironic.NetworkInterfaceNetworking)}
 	}
-	wanted := map[string]port{}
-	var unusable error
-	for _, nic := range host.Spec.NetworkInterfaces {
-		mac, err := macOf(host, &nic)
-		if err != nil {
-			return err
-		}
-		if nic.HostNetworkAttachment == nil {
-			continue
-		}
-		attachment, err := c.attachment(ctx, host, nic.HostNetworkAttachment)
-		if err != nil {
-			return err
-		}
-		link, err := linkOf(host, &nic, mac)
-		if err != nil {
-			unusable = err // which keeps no other interface from being configured
-		}
-		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: link}
+	wanted, unusable, err := c.wantedPorts(ctx, host)
+	if err != nil {
+		return err
 	}
 	ports, err := client.ListSwitchPorts(ctx, uuid)
 	if err != nil {
@@ -246,6 +230,29 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 		return &problem{metal3.InvalidInterfaceNamesReason, "Ironic has no ports with the MAC addresses of these interfaces: " + strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")}
 	}
 	return nil
+}
+
+// wantedPorts returns how the host's ports are to be configured, by MAC address in lower case. The link of one that is unusable keeps no other
+// one from being configured; any other error does.
+func (c *Controller) wantedPorts(ctx context.Context, host *metal3.BareMetalHost) (wanted map[string]port, unusable, err error) {
+	wanted = map[string]port{}
+	for _, nic := range host.Spec.NetworkInterfaces {
+		mac, err := macOf(host, &nic)
+		if err != nil {
+			return nil, nil, err
+		}
+		if nic.HostNetworkAttachment == nil {
+			continue
+		}
+		attachment, err := c.attachment(ctx, host, nic.HostNetworkAttachment)
+		if err != nil {
+			return nil, nil, err
+		}
+		link, err := linkOf(host, &nic, mac)
+		unusable = cmp.Or(err, unusable)
+		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: link}
+	}
+	return wanted, unusable, nil
 }
 
 func (c *Controller) attachment(ctx context.Context, host *metal3.BareMetalHost, ref *metal3.HostNetworkAttachmentRef) (*metal3.HostNetworkAttachment, error) {
