@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
@@ -38,9 +39,17 @@ func isPausedByOthers(host *metal3.BareMetalHost) bool {
 	return metal3.IsPaused(host) && host.Annotations[metal3.PausedAnnotation] != pausedByClaim
 }
 
+// applier has hosts be what their claims want.
+type applier struct {
+	claims Claims
+	hosts  Hosts
+	fence  ironic.Fence
+	copier copier
+}
+
 // apply writes into a host what its claim wants. It returns the host as it was written, and the condition
 // Synchronized, which is empty after an error unless it says something of use to the tenant.
-func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+func (a applier) apply(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
 	var (
 		synchronized metav1.Condition
 		err          error
@@ -51,30 +60,30 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	case isPausedByOthers(host):
 		return host, unsynchronized(HostPausedReason, "The host is paused"), nil
 	case metal3.IsPaused(claim):
-		host, synchronized, err = c.pause(ctx, claim, host)
+		host, synchronized, err = a.pause(ctx, claim, host)
 	case !isBoundBy(claim, host) && !canTakeOver(claim, host):
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
 	default:
-		host, synchronized, err = c.passOn(ctx, claim, host)
+		host, synchronized, err = a.passOn(ctx, claim, host)
 	}
 	if err != nil {
 		return host, synchronized, err
 	}
-	if err := c.copier.deleteUnusedCopies(ctx, claim, host); err != nil {
+	if err := a.copier.deleteUnusedCopies(ctx, claim, host); err != nil {
 		return host, metav1.Condition{}, err
 	}
 	return host, synchronized, nil
 }
 
 // pause pauses the host of a claim that is paused.
-func (c *Controller) pause(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+func (a applier) pause(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
 	updated := host.DeepCopy()
 	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, metal3.PausedAnnotation, pausedByClaim)
-	host, refused, err := c.write(ctx, host, updated)
+	host, refused, err := a.write(ctx, host, updated)
 	if err != nil {
 		return host, refused, err
 	}
-	if err := c.endReboot(ctx, claim, host); err != nil {
+	if err := a.endReboot(ctx, claim, host); err != nil {
 		return host, metav1.Condition{}, err
 	}
 	return host, unsynchronized(HostPausedReason, "The claim is paused, and so is its host"), nil
@@ -82,8 +91,8 @@ func (c *Controller) pause(ctx context.Context, claim *metal3.HostClaim, host *m
 
 // passOn passes on what a claim wants of its host: power and reboots first, and what to run when its Secrets have been copied. A copy may
 // take as long as the admission webhooks of the cluster do, or fail, and who fences a machine must not have to wait for that.
-func (c *Controller) passOn(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
-	if err := c.beginReboot(ctx, claim); err != nil {
+func (a applier) passOn(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+	if err := a.beginReboot(ctx, claim); err != nil {
 		return host, metav1.Condition{}, err
 	}
 	updated := host.DeepCopy()
@@ -94,34 +103,34 @@ func (c *Controller) passOn(ctx context.Context, claim *metal3.HostClaim, host *
 		// It is switched on together with its image, and not just before, when it would boot what its disks happen to have.
 		updated.Spec.Online = updated.Spec.Online && host.Spec.Online
 	}
-	host, refused, err := c.write(ctx, host, updated)
+	host, refused, err := a.write(ctx, host, updated)
 	if err != nil {
 		return host, refused, err
 	}
-	if err := c.endReboot(ctx, claim, host); err != nil {
+	if err := a.endReboot(ctx, claim, host); err != nil {
 		return host, metav1.Condition{}, err
 	}
-	synchronized, copyErr := c.copier.copySecrets(ctx, claim, host)
+	synchronized, copyErr := a.copier.copySecrets(ctx, claim, host)
 	updated = host.DeepCopy()
 	setPower(updated, claim)
 	if synchronized.Status == metav1.ConditionTrue || !isDeploying(claim) {
 		setDeployment(updated, claim)
 	}
-	if host, refused, err = c.write(ctx, host, updated); err != nil {
+	if host, refused, err = a.write(ctx, host, updated); err != nil {
 		return host, refused, errors.Join(err, copyErr)
 	}
 	return host, synchronized, copyErr
 }
 
 // write writes a host if it has changed, and returns it as it is then. refused is the condition Synchronized if the host refuses that.
-func (c *Controller) write(ctx context.Context, host, updated *metal3.BareMetalHost) (written *metal3.BareMetalHost, refused metav1.Condition, err error) {
+func (a applier) write(ctx context.Context, host, updated *metal3.BareMetalHost) (written *metal3.BareMetalHost, refused metav1.Condition, err error) {
 	if equality.Semantic.DeepEqual(host.Spec, updated.Spec) && maps.Equal(host.Annotations, updated.Annotations) {
 		return host, metav1.Condition{}, nil
 	}
-	if err := c.Fence.Check(); err != nil {
+	if err := a.fence.Check(); err != nil {
 		return host, metav1.Condition{}, err
 	}
-	written, err = c.Hosts.Update(ctx, updated)
+	written, err = a.hosts.Update(ctx, updated)
 	switch {
 	case apierrors.IsInvalid(err):
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), err
@@ -208,30 +217,30 @@ func isPassedOn(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
 }
 
 // beginReboot gives the reboot that a claim asks for a token.
-func (c *Controller) beginReboot(ctx context.Context, claim *metal3.HostClaim) error {
+func (a applier) beginReboot(ctx context.Context, claim *metal3.HostClaim) error {
 	_, asks := claim.Annotations[metal3.RebootAnnotation]
 	if _, begun := claim.Annotations[rebootTokenAnnotation]; !asks || begun {
 		return nil
 	}
-	return c.annotate(ctx, claim, func(annotations map[string]string) { annotations[rebootTokenAnnotation] = string(uuid.NewUUID()) })
+	return a.annotate(ctx, claim, func(annotations map[string]string) { annotations[rebootTokenAnnotation] = string(uuid.NewUUID()) })
 }
 
 // endReboot removes the annotation that asks for a reboot from a claim when its host has it.
-func (c *Controller) endReboot(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+func (a applier) endReboot(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
 	if _, begun := claim.Annotations[rebootTokenAnnotation]; !begun || !isPassedOn(claim, host) {
 		return nil
 	}
-	return c.annotate(ctx, claim, func(annotations map[string]string) {
+	return a.annotate(ctx, claim, func(annotations map[string]string) {
 		delete(annotations, metal3.RebootAnnotation)
 		delete(annotations, rebootTokenAnnotation)
 	})
 }
 
 // annotate changes the annotations of a claim, which has some.
-func (c *Controller) annotate(ctx context.Context, claim *metal3.HostClaim, change func(map[string]string)) error {
+func (a applier) annotate(ctx context.Context, claim *metal3.HostClaim, change func(map[string]string)) error {
 	updated := claim.DeepCopy()
 	change(updated.Annotations)
-	recorded, err := c.Claims.Update(ctx, updated)
+	recorded, err := a.claims.Update(ctx, updated)
 	if err != nil {
 		return err
 	}

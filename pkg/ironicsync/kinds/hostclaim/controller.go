@@ -77,6 +77,7 @@ type Controller struct {
 	policies  *kinds.Controller[*metal3.HostDeployPolicy]
 	allocator *allocator
 	copier    copier
+	applier   applier
 	retries   copyRetries
 }
 
@@ -91,6 +92,7 @@ const bySecret = "secret"
 func New(deps Deps) (*Controller, error) {
 	registerMetrics()
 	c := &Controller{Deps: deps, copier: copier{deps.Secrets, deps.Hardware, deps.Hosts, deps.Fence}}
+	c.applier = applier{deps.Claims, deps.Hosts, deps.Fence, c.copier}
 	c.allocator = newAllocator(c.labelsOf)
 	c.policies = kinds.New(kinds.Config[*metal3.HostDeployPolicy]{
 		Name: "hostdeploypolicies", Objects: deps.Policies, Example: &metal3.HostDeployPolicy{},
@@ -242,7 +244,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 // synchronize passes on to a host what its claim wants, and to the claim the state of the host. It returns
 // after which time that is to be done again although nothing changes.
 func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (after time.Duration, err error) {
-	host, synchronized, err := c.apply(ctx, claim, host)
+	host, synchronized, err := c.applier.apply(ctx, claim, host)
 	if err != nil && synchronized.Type == "" {
 		return 0, err
 	}
