@@ -159,6 +159,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
 		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
 		metal3v1alpha1.PowerCut{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_PowerCut(ref),
+		metal3v1alpha1.PowerOn{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_PowerOn(ref),
 		metal3v1alpha1.Preparation{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_Preparation(ref),
 		metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
 		metal3v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
@@ -5297,6 +5298,24 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 							Ref:         ref(metal3v1alpha1.AskedPower{}.OpenAPIModelName()),
 						},
 					},
+					"powerOns": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The power-ons and reboots that Ironic was asked for and has not answered, oldest first. Each may be carried out minutes later. A machine that is to be off is shown as on until then, because who fences it relies on its being off.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.PowerOn{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"rebooted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each reboots it once. Also the reboot annotations because of which a machine was switched off that is left on otherwise although spec.online is false. It is switched on again when they are gone.",
@@ -5435,7 +5454,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.AskedPower{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.PowerCut{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.Reboot{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.Transfer{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.AskedPower{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.PowerCut{}.OpenAPIModelName(), metal3v1alpha1.PowerOn{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.Reboot{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.Transfer{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -6838,6 +6857,44 @@ func schema_pkg_apis_metal3_v1alpha1_PowerCut(ref common.ReferenceCallback) comm
 					},
 				},
 				Required: []string{"nodeUUID", "requestedAt"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PowerOn(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PowerOn is a request that leads to a machine that is on. It is recorded before it is sent, and removed when it is answered.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What tells the request from others.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was sent.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"id", "nodeUUID", "at"},
 			},
 		},
 		Dependencies: []string{

@@ -387,6 +387,9 @@ func (c *change) power() {
 	if old.Status.PoweredOn == host.Status.PoweredOn || !isAtRest(old) || !isAtRest(host) {
 		return
 	}
+	if was, is := old.Status.Ironic, host.Status.Ironic; was != nil && is != nil && was.PowerState == is.PowerState {
+		return // only what is shown has changed, because an earlier request may still be carried out
+	}
 	reason, is := "PowerOff", "off"
 	if host.Status.PoweredOn {
 		reason, is = "PowerOn", "on"

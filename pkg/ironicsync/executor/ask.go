@@ -5,7 +5,9 @@ package executor
 import (
 	"context"
 	"maps"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -28,11 +30,8 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	now, step := a.clock.Now(), task.Step
 	note, isNoted := func(*metal3.BareMetalHost) bool { return false }, func(*metal3.BareMetalHost) bool { return true }
 	switch {
-	case lifecycle.MustAskPower(step):
-		note = func(h *metal3.BareMetalHost) bool {
-			return lifecycle.AskPower(h, step, task.PowerAnswered, task.AskedPowerKnownFor, now)
-		}
-		isNoted = func(h *metal3.BareMetalHost) bool { return lifecycle.IsPowerAsked(h, step) }
+	case step.Do == lifecycle.SwitchPower:
+		note, isNoted = notePower(task, now)
 	case lifecycle.MustAsk(step):
 		note = func(h *metal3.BareMetalHost) bool {
 			return lifecycle.Ask(h, step, task.AskedInVain, task.AskedKnownFor, now)
@@ -57,4 +56,25 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	}
 	task.Host = host
 	return nil
+}
+
+// notePower returns what records the request of a task that switches the power, and what reports whether that is recorded.
+func notePower(task *Task, now time.Time) (note, isNoted func(*metal3.BareMetalHost) bool) {
+	step := task.Step
+	if lifecycle.MaySwitchOn(step.Power) {
+		task.powerOn = string(uuid.NewUUID())
+	}
+	note = func(h *metal3.BareMetalHost) (changed bool) {
+		if lifecycle.MustAskPower(step) {
+			changed = lifecycle.AskPower(h, step, task.PowerAnswered, task.AskedPowerKnownFor, now)
+		}
+		if task.powerOn != "" {
+			lifecycle.BeginPowerOn(h, task.powerOn, task.Node.UUID, now)
+			changed = true
+		}
+		return changed
+	}
+	return note, func(h *metal3.BareMetalHost) bool {
+		return (!lifecycle.MustAskPower(step) || lifecycle.IsPowerAsked(h, step)) && (task.powerOn == "" || lifecycle.IsPowerOnBegun(h, task.powerOn))
+	}
 }

@@ -108,6 +108,8 @@ type Task struct {
 
 	// notCarriedOut and powerAnswered are set by a request that was recorded before it was sent; see Outcome.
 	notCarriedOut, powerAnswered bool
+	// powerOn is the ID of a request that was recorded because it leads to a machine that is on.
+	powerOn string
 }
 
 // Outcome is how a host goes on after a step. The zero Outcome is that the next step is planned when

@@ -37,6 +37,9 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	}
 	used, softRefusal, err := p.ironic.SwitchPower(ctx, task.Fence, task.Node.UUID, target)
 	task.powerAnswered = err == nil || ironic.IsNotCarriedOut(err)
+	if task.powerAnswered && lifecycle.MaySwitchOn(target) {
+		err = errors.Join(err, p.noteAnswer(ctx, task, used, err == nil))
+	}
 	if err != nil {
 		return err
 	}
@@ -49,13 +52,21 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	if used != target {
 		klog.FromContext(ctx).Info("The operating system cannot be asked to shut down, the power is cut", "target", target, "used", used, "refusal", softRefusal)
 	}
-	if target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
-		return nil
-	}
-	// The host is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended.
-	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
-		lifecycle.Rebooted(h, used, task.Host.Annotations)
+	return nil
+}
+
+// noteAnswer records that a request which leads to a machine that is on was answered, and of a reboot that was accepted what it was for: the
+// machine is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended.
+func (p *power) noteAnswer(ctx context.Context, task *Task, used ironic.PowerTarget, accepted bool) error {
+	written, err := p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
+		lifecycle.EndPowerOn(h, task.powerOn)
+		if accepted && task.Step.Power != ironic.TargetPowerOn {
+			lifecycle.Rebooted(h, used, task.Host.Annotations)
+		}
 	})
+	if written != nil && written.UID == task.Host.UID {
+		task.Host = written
+	}
 	return err
 }
 

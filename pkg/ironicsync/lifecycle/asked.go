@@ -94,11 +94,13 @@ const severalTimes = 2
 // OnlyAsked reports whether nothing has changed of a host but what is recorded of a request.
 func OnlyAsked(before, host *metal3.BareMetalHost) bool {
 	a, b := *before, *host
-	if is, was := &host.Status.Record, &before.Status.Record; equality.Semantic.DeepEqual(was.Asked, is.Asked) && equality.Semantic.DeepEqual(was.AskedPower, is.AskedPower) {
+	if is, was := &host.Status.Record, &before.Status.Record; equality.Semantic.DeepEqual(was.Asked, is.Asked) && equality.Semantic.DeepEqual(was.AskedPower, is.AskedPower) &&
+		equality.Semantic.DeepEqual(was.PowerOns, is.PowerOns) {
 		return false
 	}
 	a.Status.Record.Asked, b.Status.Record.Asked = nil, nil
 	a.Status.Record.AskedPower, b.Status.Record.AskedPower = nil, nil
+	a.Status.Record.PowerOns, b.Status.Record.PowerOns = nil, nil
 	a.ResourceVersion, b.ResourceVersion = "", ""
 	a.ManagedFields, b.ManagedFields = nil, nil
 	a.Status.LastUpdated, b.Status.LastUpdated = nil, nil
@@ -174,6 +176,9 @@ func forgetting(s Situation, step Step) Step {
 		!(isReboot(power) && s.node != nil && isSwitching(s.node)) { // whether a reboot has failed is known when it has ended
 		return Step{Do: ForgetLost, Power: ironic.PowerTarget(power.Target)}
 	}
+	if record.PowerOns != nil && s.PowerOnsKnownFor >= metal3.AskedLimit {
+		return Step{Do: ForgetLost, Power: ironic.TargetPowerOn}
+	}
 	if left := s.untilLost(); step.Do == Wait && left > 0 && (step.After == 0 || left < step.After) {
 		step.After = left
 	}
@@ -183,21 +188,27 @@ func forgetting(s Situation, step Step) Step {
 // untilLost returns after what time the next of the recorded requests counts as lost; 0 if there is none.
 func (s Situation) untilLost() (left time.Duration) {
 	record := &s.Host.Status.Record
-	if record.Asked != nil {
-		left = metal3.AskedLimit - s.AskedKnownFor
+	wait := func(isRecorded bool, knownFor time.Duration) {
+		if until := metal3.AskedLimit - knownFor; isRecorded && (left == 0 || until < left) {
+			left = until
+		}
 	}
-	if power := metal3.AskedLimit - s.AskedPowerKnownFor; record.AskedPower != nil && (left == 0 || power < left) {
-		left = power
-	}
+	wait(record.Asked != nil, s.AskedKnownFor)
+	wait(record.AskedPower != nil, s.AskedPowerKnownFor)
+	wait(record.PowerOns != nil, s.PowerOnsKnownFor)
 	return left
 }
 
 // ForgetLostRequest removes the request from a host's record that a step ForgetLost is about.
 func ForgetLostRequest(host *metal3.BareMetalHost, step Step) {
-	if step.Target != "" {
-		host.Status.Record.Asked = nil
-	} else {
-		host.Status.Record.AskedPower = nil
+	switch record := &host.Status.Record; {
+	case step.Target != "":
+		record.Asked = nil
+	case step.Power == ironic.TargetPowerOn:
+		record.PowerOns = nil
+		ShowPower(host, &host.Status)
+	default:
+		record.AskedPower = nil
 	}
 }
 

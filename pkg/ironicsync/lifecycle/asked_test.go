@@ -31,6 +31,7 @@ func TestWaitForLateRequestIsTold(t *testing.T) {
 // that has sent it, and even if the host is paused. One that was refused or answered is forgotten when there is nothing else to do.
 func TestLostRequests(t *testing.T) {
 	const most = metal3.AskedLimit - time.Second
+	powerOn := func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", "u", now) }
 	for name, test := range map[string]struct {
 		host      func(*metal3.BareMetalHost)
 		situation func(*Situation)
@@ -50,6 +51,8 @@ func TestLostRequests(t *testing.T) {
 		"a power-off":                   {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedKnownFor, s.AskedPowerKnownFor = time.Second, most }, want: "Wait:1s"},
 		"a power-off that is lost":      {host: askedPower(ironic.TargetPowerOff, 2), situation: func(s *Situation) { s.AskedPowerKnownFor = metal3.AskedLimit }, want: "ForgetLost:power off"},
 		"a power-off that was answered": {host: func(h *metal3.BareMetalHost) { askedPower(ironic.TargetPowerOff, 1)(h); h.Status.Record.Asked = nil }, situation: func(s *Situation) { s.PowerAnswered = true }, want: "ForgetLost:power off"},
+		"a power-on":                    {host: powerOn, situation: func(s *Situation) { s.AskedKnownFor, s.PowerOnsKnownFor = time.Second, most }, want: "Wait:1s"},
+		"a power-on that is lost":       {host: powerOn, situation: func(s *Situation) { s.PowerOnsKnownFor = metal3.AskedLimit }, want: "ForgetLost:power on"},
 		"only finalizers of others are left": {host: func(h *metal3.BareMetalHost) {
 			h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: now}, []string{"another"}
 		}, want: "Wait:4m0s"},

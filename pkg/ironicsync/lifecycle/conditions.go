@@ -343,6 +343,9 @@ func awaitedRequest(status *metal3.BareMetalHostStatus) string {
 	case asked != nil && asked.NodeUUID == node.UUID && awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)) != "":
 		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, whose outcome is not known: %s before %s, when it counts as lost",
 			asked.Target, awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)), endOf(asked.At))
+	case node.PowerState == ironic.PowerOff && status.PoweredOn && lastPowerOn(status, node.UUID) != nil:
+		return fmt.Sprintf("Ironic may still carry out an earlier request to switch the machine on, whose outcome is not known: it is not shown as off before %s, when that counts as lost",
+			endOf(lastPowerOn(status, node.UUID).At))
 	case power != nil && power.NodeUUID == node.UUID && power.Times > 1:
 		return fmt.Sprintf("Ironic may still carry out an earlier request for %q, whose outcome is not known: the machine is not switched on before %s, when it counts as lost", power.Target, endOf(power.At))
 	}

@@ -297,6 +297,8 @@ func TestConditionOfAwaitedRequests(t *testing.T) {
 			h.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: "u", Target: string(ironic.TargetPowerOff), At: WholeSeconds(now), Times: times}
 		}
 	}
+	switchedOn := func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", "u", now) }
+	toBeOff := func(h *metal3.BareMetalHost) { h.Spec.Online, h.Status.PoweredOn = false, true }
 	for name, tt := range map[string]struct {
 		host *metal3.BareMetalHost
 		node *ironic.Node
@@ -312,6 +314,8 @@ func TestConditionOfAwaitedRequests(t *testing.T) {
 		"an undeployment":                   {newHost(withState(metal3.StateDeprovisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Active), ""},
 		"of another node":                   {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), &ironic.Node{UUID: "v", ProvisionState: ironic.Active, Address: ownBMC}, ""},
 		"a power-off":                       {newHost(withState(metal3.StateProvisioned), switched(1)), nodeIn(ironic.Active), ""},
+		"a power-on":                        {newHost(withState(metal3.StateProvisioned), switchedOn), nodeIn(ironic.Active, off), ""},
+		"a power-on, and it is to be off":   {newHost(withState(metal3.StateProvisioned), switchedOn, toBeOff), nodeIn(ironic.Active, off), "it is not shown as off"},
 		"power-offs, of which one may come": {newHost(withState(metal3.StateProvisioned), switched(2)), nodeIn(ironic.Active, off), "the machine is not switched on"},
 	} {
 		c := findCondition(&withConditions(tt.host, tt.node, now).Status, metal3.ProgressingCondition)

@@ -189,13 +189,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeDeployment(status, host, node)
 	observeGone(status, host, before, node, now)
 	observeServicing(status, host, node, now)
-	switch node.PowerState {
-	case ironic.PowerOn, ironic.PowerOff:
-		// Ironic says off until the machine is on. Who fences it must not take that for the end.
-		isComingOn := node.TargetPowerState == ironic.TargetPowerOn && !isWantedOn(host)
-		status.PoweredOn = node.PowerState == ironic.PowerOn || isComingOn
-	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
-	}
+	ShowPower(host, status)
 	observeInspection(status, host, seen, now)
 	status.Ironic.InventoryPending = NeedsInventory(host, node) && !isInventoryRead(status.Ironic, node)
 	observeRegistration(status, recorded, now)

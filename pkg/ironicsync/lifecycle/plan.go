@@ -211,6 +211,8 @@ type Situation struct {
 	PowerAnswered bool
 	// AskedKnownFor and AskedPowerKnownFor are for how long this process has seen what status.record.asked and askedPower are.
 	AskedKnownFor, AskedPowerKnownFor time.Duration
+	// PowerOnsKnownFor is for how long this process has seen what status.record.powerOns is.
+	PowerOnsKnownFor time.Duration
 	// PowerCutKnownFor is for how long this process has seen what status.record.powerCut is.
 	PowerCutKnownFor time.Duration
 	// AnotherIronic is set if Ironic has no node of the host, nor of any other host that was registered in it, but nodes of
@@ -274,7 +276,7 @@ func MustObserve(s Situation, step Step) bool {
 		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
 	case step.Do == Wait:
 		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed ||
-			step.After > 0 && (host.Status.Record.Asked != nil || host.Status.Record.AskedPower != nil || host.Status.Record.PowerCut != nil)
+			step.After > 0 && (host.Status.Record.Asked != nil || host.Status.Record.AskedPower != nil || host.Status.Record.PowerOns != nil || host.Status.Record.PowerCut != nil)
 	}
 	return true
 }

@@ -125,19 +125,59 @@ func TestOldRebootRequest(t *testing.T) {
 	}
 }
 
-// TestFencedWhileComingOn: a machine that is to be off, and on which Ironic works to switch it on, is not shown as off.
+// TestFencedWhileComingOn: a machine that is to be off is not shown as off while Ironic works to switch it on, nor while a request for that may
+// still be carried out. One that is to be on is shown as on when it is.
 func TestFencedWhileComingOn(t *testing.T) {
-	comingOn := nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn })
-	host := newHost(provisionedHost...)
-	host.Status.PoweredOn = false
-	if observe(host, comingOn).Status.PoweredOn {
-		t.Error("shown as on before it is, and nobody has it fenced")
+	switchingTo := func(target ironic.PowerTarget) *ironic.Node {
+		return nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = target })
 	}
-	annotated(fenceKey, "")(host)
-	if !observe(host, comingOn).Status.PoweredOn {
-		t.Error("shown as off, and it comes on")
+	isOff := nodeIn(ironic.Active, off)
+	asked := func(node string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", node, now) }
 	}
-	if observe(host, nodeIn(ironic.Active, off)).Status.PoweredOn {
-		t.Error("it is off, and not shown so")
+	answered := func(h *metal3.BareMetalHost) { asked(isOff.UUID)(h); EndPowerOn(h, "1") }
+	lost := func(h *metal3.BareMetalHost) {
+		asked(isOff.UUID)(h)
+		ForgetLostRequest(h, Step{Do: ForgetLost, Power: ironic.TargetPowerOn})
+	}
+	one := func(h *metal3.BareMetalHost) {
+		asked(isOff.UUID)(h)
+		answered(h)
+		BeginPowerOn(h, "2", isOff.UUID, now)
+	}
+	for name, test := range map[string]struct {
+		node  *ironic.Node
+		asked func(*metal3.BareMetalHost)
+		want  bool
+	}{
+		"off":                               {node: isOff},
+		"coming on":                         {node: switchingTo(ironic.TargetPowerOn), want: true},
+		"being rebooted":                    {node: switchingTo(ironic.TargetReboot), want: true},
+		"being rebooted by its system":      {node: switchingTo(ironic.TargetSoftReboot), want: true},
+		"going off":                         {node: switchingTo(ironic.TargetPowerOff)},
+		"asked for":                         {node: isOff, asked: asked(isOff.UUID), want: true},
+		"asked for, of a former node":       {node: isOff, asked: asked("another")},
+		"answered":                          {node: isOff, asked: answered},
+		"counts as lost":                    {node: isOff, asked: lost},
+		"one of two was answered":           {node: isOff, asked: one, want: true},
+		"asked for, with a BMC that is odd": {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "error" }), asked: asked(isOff.UUID)},
+	} {
+		host := newHost(provisionedHost...)
+		host.Status.PoweredOn = false
+		if test.asked != nil {
+			test.asked(host)
+		}
+		if observe(host, test.node).Status.PoweredOn {
+			t.Errorf("%s: shown as on before it is, and nobody has it fenced", name)
+		}
+		for how, fence := range map[string]func(*metal3.BareMetalHost){
+			"fenced": annotated(fenceKey, ""), "to be off": func(h *metal3.BareMetalHost) { h.Spec.Online = false },
+		} {
+			kept := host.DeepCopy()
+			fence(kept)
+			if got := observe(kept, test.node).Status.PoweredOn; got != test.want {
+				t.Errorf("%s, %s: shown as on: %t", name, how, got)
+			}
+		}
 	}
 }

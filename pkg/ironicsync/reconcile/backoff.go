@@ -91,9 +91,10 @@ type backoff struct {
 	// powerAnswered is what status.record.askedPower was when Ironic answered the request, or it was not sent; nil if neither
 	// has happened.
 	powerAnswered *metal3.AskedPower
-	// asked, askedPower and powerCut are since when these parts of status.record have been what they are.
+	// asked, askedPower, powerOns and powerCut are since when these parts of status.record have been what they are.
 	asked      seenSince[metal3.AskedChange]
 	askedPower seenSince[metal3.AskedPower]
+	powerOns   seenSince[[]metal3.PowerOn]
 	powerCut   seenSince[metal3.PowerCut]
 	// heldTries is how many requests were sent for the host since it was held, or since nothing failed any more.
 	heldTries int

@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
@@ -90,6 +91,82 @@ func TestFencedWhileToBeSwitchedOn(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				if n := w.sim.Count("power on") - before; n > 0 || w.host().Status.PoweredOn {
 					t.Errorf("it was switched on %d times, and is on: %t", n, w.host().Status.PoweredOn)
+				}
+			})
+		})
+	}
+}
+
+// lateIronic is an Ironic that carries out a request which switches a machine on two minutes late, after the client has waited half a minute
+// for the answer.
+type lateIronic struct {
+	ironicClient
+	// arrived is called when the request has arrived; nil from then on.
+	arrived *func()
+	done    *atomic.Bool
+}
+
+func (l lateIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	if target != ironic.TargetPowerOn || *l.arrived == nil {
+		return l.ironicClient.SwitchPower(ctx, fence, id, target)
+	}
+	arrived := *l.arrived
+	*l.arrived = nil
+	time.AfterFunc(2*time.Minute, func() {
+		_, _, _ = l.ironicClient.SwitchPower(context.WithoutCancel(ctx), ironic.NoFence, id, target)
+		l.done.Store(true)
+	})
+	arrived()
+	select {
+	case <-time.After(30 * time.Second):
+	case <-ctx.Done():
+	}
+	return "", "", &ironic.UnavailableError{Op: "switch the power", Class: ironic.ClassTimeout, Reason: "no answer"}
+}
+
+// TestPowerOnThatComesAfterFence: a machine is not shown as off as long as a request to switch it on may be carried out that was sent before
+// it was fenced, also if the leader was killed meanwhile. When the request has come, or counts as lost, it is off, and shown so.
+func TestPowerOnThatComesAfterFence(t *testing.T) {
+	for name, killed := range map[string]bool{"no answer": false, "killed before it": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSimulatedWorld(t, ironicsim.Options{})
+				var arrived func()
+				var fenced, done atomic.Bool
+				client := lateIronic{w.sim, &arrived, &done}
+				settings := reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second}
+				begin := func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					w.fuse = &fuse{kill: cancel}
+					w.secrets.fuse = w.fuse
+					w.run(ctx, cancel, w.hosts, client, settings)
+				}
+				begin()
+				defer func() { w.stop() }()
+				w.provisionedHost()
+				arrived = func() {
+					w.update(func(h *metal3.BareMetalHost) {
+						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+"fence", "")
+						lifecycle.ShowPower(h, &h.Status) // as the storage does
+					})
+					fenced.Store(true)
+				}
+				w.reboot()
+				w.after(time.Minute, "fenced", fenced.Load)
+				if killed {
+					w.stop()
+					begin()
+				}
+				for !done.Load() {
+					if !w.host().Status.PoweredOn {
+						t.Fatal("it was shown as off, and comes on later")
+					}
+					time.Sleep(time.Second)
+				}
+				w.after(10*time.Minute, "off", func() bool { return !w.host().Status.PoweredOn })
+				time.Sleep(10 * time.Minute)
+				if host := w.host(); host.Status.PoweredOn || host.Status.Ironic.PowerState != string(ironic.PowerOff) || host.Status.Record.PowerOns != nil {
+					t.Errorf("shown as on: %t, and is %s; requests %v", host.Status.PoweredOn, host.Status.Ironic.PowerState, host.Status.Record.PowerOns)
 				}
 			})
 		})

@@ -81,6 +81,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		now := c.clock.Now()
 		s.Hold, retryNow = b.hold(host, versions, now)
 		s.RegistrationTried = b.hasTriedRegistration(now)
+		s.PowerOnsKnownFor = b.powerOns.knownFor(&host.Status.Record.PowerOns, now)
 		s.PowerCutKnownFor = b.powerCut.knownFor(host.Status.Record.PowerCut, now)
 	})
 	s.AskedKnownFor, s.AskedPowerKnownFor = c.queue.askedKnownFor(host, c.clock.Now())

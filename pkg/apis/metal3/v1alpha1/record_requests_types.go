@@ -118,6 +118,18 @@ type AskedPower struct {
 	Times int `json:"times"`
 }
 
+// PowerOn is a request that leads to a machine that is on. It is recorded before it is sent, and removed when it is answered.
+type PowerOn struct {
+	// What tells the request from others.
+	ID string `json:"id"`
+
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// When it was sent.
+	At metav1.Time `json:"at"`
+}
+
 // Reboot is a reboot that Ironic has accepted. Until then, Ironic may still show the error of the one before.
 type Reboot struct {
 	// The UUID of the node.

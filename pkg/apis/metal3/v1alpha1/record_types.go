@@ -11,7 +11,7 @@ import (
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 7
+const RecordEpoch = 8
 
 // IsLater reports whether a later version of the server has written the record. This version decides nothing from it, and the
 // storage of hosts refuses to change it.
@@ -86,6 +86,12 @@ type HostRecord struct {
 	// carried out minutes later.
 	// +optional
 	AskedPower *AskedPower `json:"askedPower,omitempty"`
+
+	// The power-ons and reboots that Ironic was asked for and has not answered, oldest first. Each may be carried out minutes later. A
+	// machine that is to be off is shown as on until then, because who fences it relies on its being off.
+	// +optional
+	// +listType=atomic
+	PowerOns []PowerOn `json:"powerOns,omitempty"`
 
 	// The annotations reboot.metal3.io/KEY because of which a machine that is never switched off was rebooted, with their values. Each
 	// reboots it once. Also the reboot annotations because of which a machine was switched off that is left on otherwise although

@@ -643,6 +643,11 @@ func (in PowerCut) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PowerOn) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PowerOn"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Preparation) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Preparation"
 }

@@ -185,7 +185,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 		{name: "power, a hard one not recorded", request: off, reads: -1, writes: 0, code: 504, says: []string{"etcd did not confirm the change"}},
 		{name: "power, not put back", request: off, reads: -1, writes: 2, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to true"}},
 		{name: "power of a machine that is left on, not taken back", request: soft, kept: true, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "may be switched off, because this could not be taken back"}},
-		{name: "power on of one, not put back", request: on, kept: true, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to false"}},
+		{name: "power on of one, not put back", request: on, kept: true, reads: -1, writes: 2, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to false"}},
 		{name: "inspect, not put back", request: inspect, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "inspect.metal3.io could not be removed"}},
 		{name: "inspect, deleted meanwhile", request: inspect, deleted: true, reads: 1, writes: 1, code: 404, says: []string{"not found"}},
 		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 2, writes: 2, answer: refused, code: 409, says: []string{"the machine is sealed"}},

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -124,12 +126,18 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
 		return err
 	}
-	if err := p.checkAgain(ctx, host, written, request); err != nil {
-		return err
+	target, powerOn := powerTarget(request.Spec), ""
+	if lifecycle.MaySwitchOn(target) {
+		powerOn = string(uuid.NewUUID())
+		if err := p.beginPowerOn(ctx, powerOn, host, written, node, request); err != nil {
+			return err
+		}
 	}
-	target := powerTarget(request.Spec)
 	used, softRefusal, err := asked.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
+	if powerOn != "" && (err == nil || ironic.IsNotCarriedOut(err)) {
+		p.cuts.endPowerOn(ctx, host, powerOn)
+	}
 	if isCut(request, node) && (err == nil || ironic.IsNotCarriedOut(err)) {
 		p.cuts.answered(ctx, host)
 	}
@@ -157,30 +165,31 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	return store.Unavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
-// checkAgain refuses to switch a machine on that somebody has fenced or switched off while Ironic was asked for the node: what ran on it
-// may have been started elsewhere. What write has written is taken back then, unless somebody has changed it.
-func (p *power) checkAgain(ctx context.Context, host, written *metal3.BareMetalHost, request *metal3.HostPower) error {
-	if request.Spec.Action == metal3.PowerActionOff {
+// beginPowerOn records that Ironic is about to be asked to switch the machine on, in one write with a look at the newest host: one that
+// somebody has fenced or switched off while Ironic was asked for the node is not switched on, because what ran on it may have been started
+// elsewhere. What write has written is taken back then, unless somebody has changed it.
+func (p *power) beginPowerOn(ctx context.Context, id string, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
+	var refused error
+	err := p.cuts.change(ctx, host, func(newest *metal3.BareMetalHost) error {
+		if refused = checkSame(host, newest); refused == nil && newest.Spec.Online {
+			refused = p.checkHost(newest, request)
+		}
+		switch {
+		case refused != nil:
+			return refused
+		case !newest.Spec.Online:
+			return conflict(host, errors.New("spec.online was set to false meanwhile: it is to be off"))
+		}
+		lifecycle.BeginPowerOn(newest, id, node.UUID, time.Now())
 		return nil
-	}
-	newest, err := p.cuts.Hosts.Get(ctx, host.Namespace, host.Name)
+	})
 	switch {
-	case err != nil && written != host && !apierrors.IsNotFound(err):
-		return store.Unavailable(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; spec.online is true now, try again to act at once", err))
-	case err != nil:
-		return readError(host.Name, err)
-	}
-	refused := checkSame(host, newest)
-	switch {
-	case refused == nil && !newest.Spec.Online:
-		return conflict(host, errors.New("spec.online was set to false meanwhile: it is to be off"))
-	case refused == nil:
-		refused = p.checkHost(newest, request)
-	}
-	if refused != nil {
+	case refused != nil:
 		return p.restoreOnline(ctx, host, written, refused)
+	case err != nil && written != host && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		return store.Unavailable(host.Name, fmt.Sprintf("%v; spec.online is true now, try again to act at once", err))
 	}
-	return nil
+	return err
 }
 
 // leaveToController reports whether the controller is to switch the host on, as spec.online asks for now:

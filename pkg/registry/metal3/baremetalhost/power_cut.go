@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// PowerCuts records hard power-offs in etcd. The leader sees that a host is to be off as soon as spec.online is written,
+// PowerCuts records in etcd the power actions that are requested of Ironic here. Of hard power-offs: the leader sees that a host is to be off as soon as spec.online is written,
 // and would ask its operating system to shut down if it did not know that the power is to be cut.
 type PowerCuts struct {
 	Hosts    store.Getter[*metal3.BareMetalHost]
@@ -42,6 +42,17 @@ func (c PowerCuts) answered(ctx context.Context, host *metal3.BareMetalHost) {
 		if !lifecycle.PowerCutAnswered(h) {
 			return errRecordedAlready
 		}
+		return nil
+	})
+}
+
+// endPowerOn records that the request to switch the machine on that has the ID does not come later. Otherwise, who fences the machine
+// would have to wait until the request counts as lost.
+func (c PowerCuts) endPowerOn(ctx context.Context, host *metal3.BareMetalHost, id string) {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // what cannot be written costs that wait
+		lifecycle.EndPowerOn(h, id)
 		return nil
 	})
 }

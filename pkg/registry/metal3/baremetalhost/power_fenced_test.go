@@ -25,6 +25,8 @@ type meanwhile struct {
 	looked, wrote func(*metal3.BareMetalHost)
 	// switched are the requests for power.
 	switched []ironic.PowerTarget
+	// recorded is whether a request that leads to a machine that is on was recorded when the last one was sent.
+	recorded bool
 }
 
 func (m *meanwhile) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return m, nil }
@@ -50,7 +52,8 @@ func (m *meanwhile) Change(ctx context.Context, namespace, name string, dryRun b
 
 func (m *meanwhile) SwitchPower(_ context.Context, _ ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	m.switched = append(m.switched, target)
-	return target, "", nil
+	m.recorded = m.host.Status.Record.PowerOns != nil
+	return target, "", m.answer
 }
 
 // TestFencedDuringPower: a machine that is fenced or switched off while Ironic shows its node, or while spec.online is written, is not
@@ -97,6 +100,49 @@ func TestFencedDuringPower(t *testing.T) {
 			}
 			if m.host.Spec.Online != test.left {
 				t.Errorf("spec.online is %t afterwards", m.host.Spec.Online)
+			}
+		})
+	}
+}
+
+// TestPowerOnIsRecorded: a request that leads to a machine that is on is recorded before it is sent, and removed when it is answered: until
+// then, a machine that is fenced meanwhile is not shown as off.
+func TestPowerOnIsRecorded(t *testing.T) {
+	silent := &ironic.UnavailableError{Op: "test", Class: ironic.ClassTimeout, Reason: "no answer"}
+	refused := &ironic.APIError{Status: 400, Op: "test", Message: "the machine is sealed"}
+	for name, test := range map[string]struct {
+		action       metal3.PowerAction
+		answer       error
+		sent, stands bool
+	}{
+		"on":                     {action: metal3.PowerActionOn, sent: true},
+		"on, refused":            {action: metal3.PowerActionOn, answer: refused, sent: true},
+		"on, without an answer":  {action: metal3.PowerActionOn, answer: silent, sent: true, stands: true},
+		"reboot":                 {action: metal3.PowerActionReboot, sent: true},
+		"reboot, without one":    {action: metal3.PowerActionReboot, answer: silent, sent: true, stands: true},
+		"off":                    {action: metal3.PowerActionOff},
+		"off, without an answer": {action: metal3.PowerActionOff, answer: silent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &meanwhile{oneHost: &oneHost{
+				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+					h.Spec.Online, h.Status.Provisioning.ID, h.Status.Provisioning.State = true, "n", metal3.StateProvisioned
+				}),
+				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+				reads: -1, writes: -1, answer: test.answer,
+			}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m}
+			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
+			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
+			_, _ = power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if len(m.switched) != 1 {
+				t.Fatalf("Ironic was asked for %q", m.switched)
+			}
+			if m.recorded != test.sent {
+				t.Errorf("recorded when it was sent: %t", m.recorded)
+			}
+			if stands := m.host.Status.Record.PowerOns != nil; stands != test.stands {
+				t.Errorf("recorded afterwards: %t", stands)
 			}
 		})
 	}

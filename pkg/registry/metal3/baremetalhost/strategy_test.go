@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
@@ -109,6 +110,36 @@ func TestUpdate(t *testing.T) {
 					t.Errorf("%q became %q", test.kept(before), test.kept(after))
 				}
 			})
+		}
+	})
+}
+
+// TestFencingIsShownAtOnce: the very change that fences a machine shows it as on while a request to switch it on may still be carried out, so
+// that nobody who watches takes it for fenced already.
+func TestFencingIsShownAtOnce(t *testing.T) {
+	fences := map[string]func(*metal3.BareMetalHost){
+		"online": func(h *metal3.BareMetalHost) { h.Spec.Online = false },
+		"reboot": func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.RebootAnnotationPrefix + "fence": ""}
+		},
+	}
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		for name, fence := range fences {
+			storetest.Create(t, store, newHost(name, func(h *metal3.BareMetalHost) { h.Spec.Online = true }))
+			host := record(t, store, name, func(s *metal3.BareMetalHostStatus) {
+				s.Provisioning.State = metal3.StateProvisioned
+				s.Ironic = &metal3.IronicStatus{NodeUUID: "u", PowerState: string(ironic.PowerOff)}
+				s.Record.PowerOns = []metal3.PowerOn{{ID: "1", NodeUUID: "u"}}
+			})
+			changed := host.DeepCopy()
+			fence(changed)
+			fenced, err := storetest.Put(t, store, changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if host.Status.PoweredOn || !fenced.Status.PoweredOn {
+				t.Errorf("%s: shown as on before: %t, and in the change: %t", name, host.Status.PoweredOn, fenced.Status.PoweredOn)
+			}
 		}
 	})
 }

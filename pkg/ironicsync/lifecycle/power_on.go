@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A power-on that has got no answer may be carried out minutes later, as any request (see asked.go), and would then switch on a machine
+// that somebody has fenced meanwhile. It is switched off again, but what ran on it may have been started elsewhere by then, because the
+// host was seen to be off. So the request is recorded before it is sent, and until it is answered or counts as lost, a host that is to be
+// off is shown as on.
+
+// maxPowerOns is how many requests are recorded. With more, the oldest ones are the first to count as lost anyway.
+const maxPowerOns = 8
+
+// MaySwitchOn reports whether a power action leads to a machine that is on, whatever it was before.
+func MaySwitchOn(target ironic.PowerTarget) bool {
+	return target == ironic.TargetPowerOn || target == ironic.TargetReboot || target == ironic.TargetSoftReboot
+}
+
+// BeginPowerOn records that a request for a power action of the node that MaySwitchOn is about to be sent. id tells it from others.
+func BeginPowerOn(host *metal3.BareMetalHost, id, nodeUUID string, now time.Time) {
+	powerOns := append(slices.Clone(host.Status.Record.PowerOns), metal3.PowerOn{ID: id, NodeUUID: nodeUUID, At: WholeSeconds(now)})
+	host.Status.Record.PowerOns = powerOns[max(0, len(powerOns)-maxPowerOns):]
+	ShowPower(host, &host.Status)
+}
+
+// IsPowerOnBegun reports whether a request is recorded with BeginPowerOn.
+func IsPowerOnBegun(host *metal3.BareMetalHost, id string) bool {
+	return slices.ContainsFunc(host.Status.Record.PowerOns, func(p metal3.PowerOn) bool { return p.ID == id })
+}
+
+// EndPowerOn records that a request is not carried out later: it was answered, or not sent.
+func EndPowerOn(host *metal3.BareMetalHost, id string) {
+	others := slices.DeleteFunc(slices.Clone(host.Status.Record.PowerOns), func(p metal3.PowerOn) bool { return p.ID == id })
+	host.Status.Record.PowerOns = slices.Clip(others)
+	if len(others) == 0 {
+		host.Status.Record.PowerOns = nil
+	}
+	ShowPower(host, &host.Status)
+}
+
+// lastPowerOn returns the last request for a node that is recorded; nil if there is none.
+func lastPowerOn(status *metal3.BareMetalHostStatus, nodeUUID string) *metal3.PowerOn {
+	for i := range slices.Backward(status.Record.PowerOns) {
+		if p := &status.Record.PowerOns[i]; p.NodeUUID == nodeUUID {
+			return p
+		}
+	}
+	return nil
+}
+
+// ShowPower sets in a status of the host what is shown of its machine's power. It is to be called when what Ironic says changes, and
+// when the host begins or ceases to be kept off.
+func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus) {
+	node := NodeOf(status)
+	if node == nil {
+		return
+	}
+	switch node.PowerState {
+	case ironic.PowerOn, ironic.PowerOff:
+		// Ironic says off until the machine is on. Who fences it must not take that for the end.
+		isComingOn := (MaySwitchOn(node.TargetPowerState) || lastPowerOn(status, node.UUID) != nil) && !isWantedOn(host)
+		status.PoweredOn = node.PowerState == ironic.PowerOn || isComingOn
+	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
+	}
+}
