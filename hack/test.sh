@@ -4,6 +4,7 @@
 # Runs suites of tests (hack/suites.sh) and prints a summary at the end:
 #   hack/test.sh test|test-all   a tier
 #   hack/test.sh SUITE...        some suites, one after the other
+# Each lane of a tier has a priority that is lower than that of the one before it by LANE_NICE.
 # RELEASE is that of the real Ironic: bookworm, trixie (the default) or sid. With AUTH=keystone, each real Ironic has its users in
 # a real Keystone; with ALL=1, tests to which the kind of Ironic makes no difference run on it, too. With RESULTS=FOLDER, the
 # results are kept there. bin/passed has the suites that have passed on a commit, without other changes in the work tree, as each ends.
@@ -197,7 +198,7 @@ done
 for i in "${!lanes[@]}"; do
 	IFS=+ read -ra suites <<<"${lanes[i]}"
 	(
-		[ "$i" = 0 ] || renice -n $((i * 7)) "$BASHPID" >/dev/null || true
+		[ "$i" = 0 ] || renice -n $((i * ${LANE_NICE-7})) "$BASHPID" >/dev/null || true
 		run_lane "${suites[@]}"
 	) &
 done

@@ -10,12 +10,12 @@
 //     for (RAID, BIOS), and what is recorded of that. Pure.
 //   - lifecycle: Observe turns what Ironic says into a status, Next decides the next
 //     step towards Ironic. Pure: neither a context nor a clock nor a client.
+//   - panics: a panic because of what one host says is an error of that host.
 //   - secrets: what the Secrets of hosts say, and who owns them.
 //   - limit, events, destination: how many hosts Ironic works on at a time; the Kubernetes
 //     events of hosts; the addresses to which users may have Ironic connect.
 //   - firmware: the HostFirmwareSettings, FirmwareSchemas and HostFirmwareComponents of
 //     hosts, kept up to date.
-//   - request: records what users ask the leader for.
 //   - live: what Ironic says now, recorded in etcd before anybody is shown it. In it, flight
 //     lets readers share observations, and index (pure) knows the nodes by the feed and sweeps.
 //   - hostindex: all hosts in memory. recorder: writes the statuses of hosts.

@@ -6,6 +6,6 @@
 // store answers.
 //
 // There is a file for each action, with action.go and recording.go for what they share; sources.go declares
-// what they need of the engine, which may not be imported. strategy.go decides who may write what, and
-// epoch.go refuses what a later version has recorded.
+// what they need of the engine. strategy.go decides who may write what, power_cut.go records power actions for the leader, and pkg/store
+// refuses what a later version has recorded.
 package baremetalhost
