@@ -344,13 +344,9 @@ func RoundForPeople(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// NewAPIError makes the error of an answer other than success. secrets are those that were sent.
-func NewAPIError(op string, status int, body []byte, secrets []string) *APIError {
-	return NewAPIErrorIn(context.Background(), op, status, body, secrets)
-}
-
-// NewAPIErrorIn is NewAPIError without the secrets that the context of the request knows of, either: see redact.With.
-func NewAPIErrorIn(ctx context.Context, op string, status int, body []byte, secrets []string) *APIError {
+// NewAPIError makes the error of an answer other than success. It has neither the secrets that were sent nor those that the context of the
+// request knows of: see redact.With.
+func NewAPIError(ctx context.Context, op string, status int, body []byte, secrets []string) *APIError {
 	message, foreign := DecodeMessage(status, body)
 	said := slices.DeleteFunc(slices.Clone(phrases), func(phrase string) bool { return !strings.Contains(message, phrase) })
 	return &APIError{Op: op, Status: status, Message: redact.Words(ctx, message, secrets...), said: said, foreign: foreign}

@@ -79,6 +79,9 @@ func (s ProvisionState) IsHeld() bool {
 	return s == CleanHold || s == DeployHold || s == ServiceHold
 }
 
+// IsWorked reports whether Ironic itself works in this state, and does not wait for a ramdisk or for an operator.
+func (s ProvisionState) IsWorked() bool { return s.IsInTransit() && !s.IsWaiting() && !s.IsHeld() }
+
 // IsWorkedOn reports whether a conductor is working on a node in this state, with this reservation. When it has finished, the node changes. A lock
 // does not count while Ironic waits for a
 // ramdisk: each heartbeat of the ramdisk locks the node for a moment, and on a busy Ironic nearly every read
@@ -134,7 +137,13 @@ func SaysBMCIsSilent(message string) bool {
 // when it starts, or takes over from another one, and breaks off. No field tells that; not ended as of
 // 39.0.
 func SaysInterrupted(message string) bool {
-	return containsAny(message, "state can't be resumed by conductor", "aborted due to conductor take over")
+	return SaysPowerAborted(message) || containsAny(message, "state can't be resumed by conductor")
+}
+
+// SaysPowerAborted reports whether an error of a node is what a conductor says of a power action that it finds under way when it starts, or
+// takes over from another one: it breaks it off, whether the BMC had been asked or not. No field tells that; not ended as of 39.0.
+func SaysPowerAborted(message string) bool {
+	return containsAny(message, "aborted due to conductor restart", "aborted due to conductor take over")
 }
 
 func containsAny(message string, texts ...string) bool {
@@ -144,10 +153,16 @@ func containsAny(message string, texts ...string) bool {
 // DropConcealed removes what Ironic returns in place of texts that its policy conceals from the user. They
 // would be taken for an error of the node and for a lock that nobody ever releases. Not ended as of
 // 39.0.
-func DropConcealed(texts ...*string) {
-	for _, text := range texts {
-		if strings.HasPrefix(*text, "** ") && strings.HasSuffix(*text, " permission. **") {
-			*text = ""
-		}
+func (n *Node) DropConcealed() {
+	DropConcealed(&n.LastError)
+	n.LockConcealed = DropConcealed(&n.Reservation)
+}
+
+// DropConcealed empties a text that Ironic's policy conceals, and reports whether it does.
+func DropConcealed(text *string) (isConcealed bool) {
+	isConcealed = strings.HasPrefix(*text, "** ") && strings.HasSuffix(*text, " permission. **")
+	if isConcealed {
+		*text = ""
 	}
+	return isConcealed
 }

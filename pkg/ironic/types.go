@@ -161,6 +161,8 @@ type Node struct {
 	// Unreadable is why Ironic cannot show the node, such as "HTTP 500"; empty if it can. Of such a node, only the UUID is known and, if
 	// Driver is not empty, the Name, Marks and Address.
 	Unreadable string `json:"-"`
+	// LockConcealed is set if Ironic conceals from the user whether the node is reserved.
+	LockConcealed bool `json:"-"`
 	// AnsweredAt is what Ironic's clock said when it answered, in whole seconds
 	// (the Date header); zero when it did not say. The times above are compared
 	// with this one and never with our clock.

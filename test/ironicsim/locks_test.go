@@ -160,3 +160,34 @@ func TestKilledConductor(t *testing.T) {
 	}
 	a.provision(waiting, "abort", fsm.InspectFail)
 }
+
+// TestRestartFailsSome: a conductor that starts fails no more than eight nodes in each state, and says of a power action that it has broken it
+// off. That is so in all releases of Ironic.
+func TestRestartFailsSome(t *testing.T) {
+	o := quick()
+	o.Delays.Deploy, o.Delays.Power = time.Hour, time.Hour
+	a := start(t, o)
+	available := func() string {
+		node := a.node(nil)
+		a.provision(node, "manage", fsm.Manageable)
+		a.provision(node, "provide", fsm.Available)
+		return node
+	}
+	for range 10 {
+		a.must(202, "PUT", available()+"/states/provision", doc{"target": "active"})
+	}
+	switched := available()
+	a.must(202, "PUT", switched+"/states/power", doc{"target": fsm.PowerOn})
+	a.sim.KillConductor()
+	a.sim.RestartConductor()
+	states := map[any]int{}
+	for _, id := range a.sim.NodeUUIDs() {
+		states[a.get("/v1/nodes/" + id)["provision_state"]]++
+	}
+	if states[fsm.DeployFail] != 8 || states[fsm.Deploying] != 2 {
+		t.Errorf("after the restart: %v", states)
+	}
+	if n := a.get(switched); n["last_error"] != "Pending power operation was aborted due to conductor restart" || n["target_power_state"] != nil {
+		t.Errorf("the node that was being switched: %v", brief(n))
+	}
+}

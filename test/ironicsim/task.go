@@ -5,6 +5,7 @@ package ironicsim
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
@@ -37,6 +38,9 @@ func (s *Sim) KillConductor() {
 	}
 }
 
+// maxInterrupted is how many nodes a conductor that starts fails in each state: [conductor]periodic_max_workers. The others stay as they are.
+const maxInterrupted = 8
+
 // RestartConductor starts the conductor again: it takes its locks away and
 // fails what cannot be resumed. Nodes that wait for a ramdisk go on waiting.
 func (s *Sim) RestartConductor() {
@@ -46,14 +50,26 @@ func (s *Sim) RestartConductor() {
 		return
 	}
 	s.startConductor()
+	interrupted := map[string][]*entry{}
 	for _, e := range s.nodes {
-		found := e.n.Node
-		if text := s.machine.TakeOver(&found, conductorName); text != "" {
-			s.record(e, "transition", text)
+		s.change(e, func(found *fsm.Node) { s.machine.ReleaseLocks(found, conductorName) })
+		if e.n.IsInterrupted() {
+			interrupted[e.n.ProvisionState] = append(interrupted[e.n.ProvisionState], e)
 		}
-		if found != e.n.Node {
-			s.update(e, func(n *node) { n.Node = found })
+	}
+	for _, nodes := range interrupted {
+		slices.SortFunc(nodes, func(a, b *entry) int { return a.n.provisionUpdatedAt.Compare(b.n.provisionUpdatedAt) })
+		for _, e := range nodes[:min(len(nodes), maxInterrupted)] {
+			s.change(e, func(found *fsm.Node) { s.record(e, "transition", s.machine.FailInterrupted(found, conductorName)) })
 		}
+	}
+}
+
+// change writes what becomes of a node in its state machine, if it changes.
+func (s *Sim) change(e *entry, change func(*fsm.Node)) {
+	found := e.n.Node
+	if change(&found); found != e.n.Node {
+		s.update(e, func(n *node) { n.Node = found })
 	}
 }
 

@@ -123,6 +123,8 @@ func underWay(host *metal3.BareMetalHost) error {
 		return fmt.Errorf("Ironic may still carry out a request (%s): wait until status.record.asked is gone, some minutes at most", record.Asked.Target)
 	case record.AskedPower != nil:
 		return fmt.Errorf("Ironic may still carry out a request (%s): wait until status.record.askedPower is gone, some minutes at most", record.AskedPower.Target)
+	case len(record.PowerOns) > 0:
+		return errors.New("Ironic may still carry out a request to switch the machine on: wait until status.record.powerOns is gone, some minutes at most")
 	case record.PowerCut != nil:
 		return errors.New("its power is being cut: wait until it is off")
 	case hosts.IsServiced(host):

@@ -70,6 +70,7 @@ func TestPause(t *testing.T) {
 		"being deleted":          {host("a", metal3.StateAvailable, deleted), "", false, "a: error: the host is being deleted", exitError},
 		"to be undeployed late":  {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{Asked: &metal3.AskedChange{Target: "deleted"}})), "", false, "a: error: Ironic may still carry out a request (deleted): wait until status.record.asked is gone", exitError},
 		"to be off late":         {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{AskedPower: &metal3.AskedPower{Target: "soft power off"}})), "", false, "a: error: Ironic may still carry out a request (soft power off): wait until status.record.askedPower is gone", exitError},
+		"to be on late":          {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{PowerOns: []metal3.PowerOn{{ID: "1"}}})), "", false, "a: error: Ironic may still carry out a request to switch the machine on: wait until status.record.powerOns is gone", exitError},
 		"being cut":              {host("a", metal3.StateProvisioned, runs, record(metal3.HostRecord{PowerCut: &metal3.PowerCut{}})), "", false, "a: error: its power is being cut: wait until it is off", exitError},
 		"to be adopted":          {host("a", metal3.StateProvisioned, runs, toAdopt), "", false, "a: error: Ironic has lost its node, or has yet to adopt its machine" + untilIdle, exitError},
 		"detached":               {host("a", metal3.StateProvisioned, runs, toAdopt, detached), pausedForMove, true, "paused, with its status", 0},

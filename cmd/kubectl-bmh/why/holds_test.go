@@ -170,6 +170,21 @@ func TestPowerAskedWithoutAnswer(t *testing.T) {
 	}
 }
 
+// TestFencedButNotShown: who waits for a fenced machine to be shown as off is told what that waits for.
+func TestFencedButNotShown(t *testing.T) {
+	const told = `Ironic was asked to switch it on 40s ago, and has not answered. It still may, for another 3m20s.`
+	h := host(metal3.StateProvisioned, ironic("active"))
+	h.Spec.Online, h.Status.PoweredOn, h.Status.Ironic.PowerState = false, true, "power off"
+	h.Status.Record.PowerOns = []metal3.PowerOn{{ID: "1", At: metav1.NewTime(now.Add(-40 * time.Second))}}
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, told) {
+		t.Error(got)
+	}
+	h.Status.PoweredOn = false
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "was asked to") {
+		t.Error(got)
+	}
+}
+
 // TestClocksDiffer: times in the future do not give negative durations.
 func TestClocksDiffer(t *testing.T) {
 	got := Explain(Facts{Host: host(metal3.StateAvailable)}, now.Add(-time.Hour))

@@ -148,6 +148,17 @@ func (e *hostExplanation) asked() {
 	if asked := host.Status.Record.AskedPower; asked != nil && host.Spec.Online && !host.Status.PoweredOn && host.DeletionTimestamp == nil {
 		e.say("Ironic was asked for %q %s, and has not been seen to do it. It still may, so the machine is not switched on for another %s.", asked.Target, e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
+	e.fenced()
+}
+
+// fenced says why a machine that is off is not shown so.
+func (e *hostExplanation) fenced() {
+	host := e.host
+	asked := host.Status.Record.PowerOns
+	if node := host.Status.Ironic; len(asked) > 0 && node != nil && node.PowerState == "power off" && host.Status.PoweredOn {
+		last := asked[len(asked)-1].At.Time
+		e.say("The machine is off, and not shown so yet: Ironic was asked to switch it on %s, and has not answered. It still may, for another %s. Do not take the machine for fenced before that.", e.ago(last), e.left(last))
+	}
 }
 
 // left is for how long what was asked of Ironic at a time may still be carried out.

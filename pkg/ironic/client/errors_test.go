@@ -240,7 +240,7 @@ func TestSecretsStaySecret(t *testing.T) {
 // Decisions hang on what Ironic said, not on what is left of it.
 func TestStruckWordsAreStillUnderstood(t *testing.T) {
 	body := `{"error_message": "{\"faultstring\": \"Node x is locked by host y, please retry\"}"}`
-	if err := ironic.NewAPIError("update", 409, []byte(body), []string{"host"}); !ironic.IsLocked(err) || strings.Contains(err.Error(), "host") {
+	if err := ironic.NewAPIError(t.Context(), "update", 409, []byte(body), []string{"host"}); !ironic.IsLocked(err) || strings.Contains(err.Error(), "host") {
 		t.Errorf("%v, locked: %t", err, ironic.IsLocked(err))
 	}
 }
@@ -253,14 +253,14 @@ func TestIsNotCarriedOut(t *testing.T) {
 		want bool
 	}{
 		"carried out":          {nil, false},
-		"locked":               {ironic.NewAPIError("test", 409, []byte(fault("Node a is locked by host b")), nil), true},
-		"wrong state":          {ironic.NewAPIError("test", 400, []byte(fault("not valid")), nil), true},
-		"no rights":            {ironic.NewAPIError("test", 403, []byte(fault("Access was denied")), nil), true},
-		"no free worker":       {ironic.NewAPIError("test", 503, []byte(fault("Requested action cannot be performed due to lack of free conductor workers.")), nil), true},
-		"an internal error":    {ironic.NewAPIError("test", 500, []byte(fault("Unexpected error raised by RPC")), nil), false},
-		"a balancer's 503":     {ironic.NewAPIError("test", 503, []byte("<html>no server</html>"), nil), false},
-		"a balancer's 504":     {ironic.NewAPIError("test", 504, []byte("<html>timeout</html>"), nil), false},
-		"a proxy's 404":        {ironic.NewAPIError("test", 404, []byte("<html>not here</html>"), nil), false},
+		"locked":               {ironic.NewAPIError(t.Context(), "test", 409, []byte(fault("Node a is locked by host b")), nil), true},
+		"wrong state":          {ironic.NewAPIError(t.Context(), "test", 400, []byte(fault("not valid")), nil), true},
+		"no rights":            {ironic.NewAPIError(t.Context(), "test", 403, []byte(fault("Access was denied")), nil), true},
+		"no free worker":       {ironic.NewAPIError(t.Context(), "test", 503, []byte(fault("Requested action cannot be performed due to lack of free conductor workers.")), nil), true},
+		"an internal error":    {ironic.NewAPIError(t.Context(), "test", 500, []byte(fault("Unexpected error raised by RPC")), nil), false},
+		"a balancer's 503":     {ironic.NewAPIError(t.Context(), "test", 503, []byte("<html>no server</html>"), nil), false},
+		"a balancer's 504":     {ironic.NewAPIError(t.Context(), "test", 504, []byte("<html>timeout</html>"), nil), false},
+		"a proxy's 404":        {ironic.NewAPIError(t.Context(), "test", 404, []byte("<html>not here</html>"), nil), false},
 		"no connection":        {unavailable(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
 		"no such host":         {unavailable(&net.DNSError{Name: "ironic"}), true},
 		"closed before answer": {unavailable(io.EOF), false},

@@ -65,7 +65,7 @@ func (p *nodePage) received(date time.Time) {
 	p.answeredAt = date
 	for i := range p.Nodes {
 		p.Nodes[i].AnsweredAt = date
-		ironic.DropConcealed(&p.Nodes[i].LastError, &p.Nodes[i].Reservation)
+		p.Nodes[i].DropConcealed()
 	}
 }
 

@@ -105,7 +105,7 @@ type nodeAnswer struct{ ironic.Node }
 
 func (a *nodeAnswer) received(date time.Time) {
 	a.AnsweredAt = date
-	ironic.DropConcealed(&a.LastError, &a.Reservation)
+	a.DropConcealed()
 }
 
 // GetInventory reads what the last inspection found; IsNotFound when there was

@@ -400,7 +400,7 @@ func TestConcealed(t *testing.T) {
 	}
 	for _, got := range append(all, *one) {
 		got.AnsweredAt = time.Time{}
-		if diff := cmp.Diff(ironic.Node{}, got); diff != "" {
+		if diff := cmp.Diff(ironic.Node{LockConcealed: true}, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	}

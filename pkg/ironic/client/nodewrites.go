@@ -103,7 +103,7 @@ func (c nodeWriter) writeNode(ctx context.Context, r request) (*ironic.Node, err
 	if err := c.do(ctx, r); err != nil {
 		return nil, err
 	}
-	ironic.DropConcealed(&node.LastError, &node.Reservation)
+	node.DropConcealed()
 	return node, nil
 }
 

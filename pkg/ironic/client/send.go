@@ -163,7 +163,7 @@ func (r *request) decode(answer []byte, header http.Header) error {
 func requestError(ctx context.Context, op string, err error, secrets []string, waited time.Duration) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		api := ironic.NewAPIErrorIn(ctx, op, answer.Actual, answer.Body, secrets)
+		api := ironic.NewAPIError(ctx, op, answer.Actual, answer.Body, secrets)
 		api.RetryAfter = retryAfter(answer.ResponseHeader)
 		return api
 	}

@@ -384,27 +384,34 @@ const afterWork = 2 * time.Minute
 // takes commands.
 func (c *change) power() {
 	old, host := c.old, c.new
-	if old.Status.PoweredOn == host.Status.PoweredOn || !isAtRest(old) || !isAtRest(host) {
+	isOn := isPoweredOn(host)
+	if isPoweredOn(old) == isOn || !isAtRest(old) || !isAtRest(host) {
 		return
 	}
-	if was, is := old.Status.Ironic, host.Status.Ironic; was != nil && is != nil && was.PowerState == is.PowerState {
-		return // only what is shown has changed, because an earlier request may still be carried out
-	}
 	reason, is := "PowerOff", "off"
-	if host.Status.PoweredOn {
+	if isOn {
 		reason, is = "PowerOn", "on"
 	}
 	against := ""
-	if reboot := rebootUnderWay(old, host); reboot != "" && !host.Status.PoweredOn {
+	if reboot := rebootUnderWay(old, host); reboot != "" && !isOn {
 		against = reboot
-	} else if asked := old.Status.Record.AskedPower; asked != nil && !host.Status.PoweredOn && host.Spec.Online {
+	} else if asked := old.Status.Record.AskedPower; asked != nil && !isOn && host.Spec.Online {
 		against = fmt.Sprintf(", by a request (%s) that this server made before spec.online became true, and that Ironic has carried out late", asked.Target)
-	} else if host.Status.PoweredOn != host.Spec.Online {
+	} else if isOn != host.Spec.Online {
 		against = fmt.Sprintf(", while spec.online is %v", host.Spec.Online)
 	} else if hasJustArrived(host) {
 		return
 	}
 	c.normal(reason, "The host is powered %s%s", is, against)
+}
+
+// isPoweredOn reports whether a machine is on. The status of one that is fenced may show it as on before it is, because a request for that
+// may still be carried out.
+func isPoweredOn(host *metal3.BareMetalHost) bool {
+	if node := host.Status.Ironic; node != nil && (node.PowerState == string(ironic.PowerOn) || node.PowerState == string(ironic.PowerOff)) {
+		return node.PowerState == string(ironic.PowerOn)
+	}
+	return host.Status.PoweredOn
 }
 
 // rebootUnderWay says who has asked for a reboot of the host: a client, with an annotation, or whoever has asked

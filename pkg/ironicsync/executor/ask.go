@@ -54,7 +54,7 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	case !asPlanned(host) || !isNoted(host):
 		return ironic.ErrLookedTooLongAgo
 	}
-	task.Host = host
+	task.Host, task.asked = host, host
 	return nil
 }
 

@@ -108,6 +108,8 @@ type Task struct {
 
 	// notCarriedOut and powerAnswered are set by a request that was recorded before it was sent; see Outcome.
 	notCarriedOut, powerAnswered bool
+	// asked is the host as it was when the request was recorded; nil if none was.
+	asked *metal3.BareMetalHost
 	// powerOn is the ID of a request that was recorded because it leads to a machine that is on.
 	powerOn string
 }
@@ -152,7 +154,7 @@ func New(deps Deps) *Executor {
 	asker := &asker{deps.Recorder, deps.Clock}
 	deployments := &deployments{deps.Ironic, deps.Secrets, deps.Images, asker}
 	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
-	power := &power{deps.Ironic, deps.Recorder, asker, drive}
+	power := &power{deps.Ironic, deps.Recorder, asker, drive, deps.Clock}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
 	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images, asker}
 	nodes := &nodes{deps.Ironic, deps.Observer, deps.Recorder}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -20,6 +21,7 @@ type power struct {
 	recorder *recorder.Recorder
 	asker    *asker
 	drive    virtualDrive
+	clock    clock.PassiveClock
 }
 
 // switchPower requests a power state.
@@ -38,7 +40,10 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	used, softRefusal, err := p.ironic.SwitchPower(ctx, task.Fence, task.Node.UUID, target)
 	task.powerAnswered = err == nil || ironic.IsNotCarriedOut(err)
 	if task.powerAnswered && lifecycle.MaySwitchOn(target) {
-		err = errors.Join(err, p.noteAnswer(ctx, task, used, err == nil))
+		if err != nil {
+			used = ""
+		}
+		err = errors.Join(err, p.noteAnswer(ctx, task, used))
 	}
 	if err != nil {
 		return err
@@ -56,12 +61,13 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 }
 
 // noteAnswer records that a request which leads to a machine that is on was answered, and of a reboot that was accepted what it was for: the
-// machine is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended.
-func (p *power) noteAnswer(ctx context.Context, task *Task, used ironic.PowerTarget, accepted bool) error {
+// machine is never off, so nothing else would tell that it was rebooted. What was asked for stays recorded until that has ended. accepted
+// is what Ironic has accepted to do; empty if it has refused.
+func (p *power) noteAnswer(ctx context.Context, task *Task, accepted ironic.PowerTarget) error {
 	written, err := p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
-		lifecycle.EndPowerOn(h, task.powerOn)
-		if accepted && task.Step.Power != ironic.TargetPowerOn {
-			lifecycle.Rebooted(h, used, task.Host.Annotations)
+		lifecycle.EndPowerOn(h, task.powerOn, accepted, p.clock.Now())
+		if accepted == ironic.TargetReboot || accepted == ironic.TargetSoftReboot {
+			lifecycle.Rebooted(h, accepted, task.Host.Annotations)
 		}
 	})
 	if written != nil && written.UID == task.Host.UID {

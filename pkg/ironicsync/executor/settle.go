@@ -3,6 +3,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -38,7 +39,8 @@ func (s *settler) requesting(request func(ctx context.Context, task *Task) error
 		err := request(ctx, &task)
 		outcome, err := s.settle(ctx, task, err)
 		if task.notCarriedOut || task.powerAnswered {
-			outcome.NotCarriedOut, outcome.PowerAnswered, outcome.Host = task.notCarriedOut, task.powerAnswered, task.Host
+			// Later versions may have the request of somebody else recorded.
+			outcome.NotCarriedOut, outcome.PowerAnswered, outcome.Host = task.notCarriedOut, task.powerAnswered, cmp.Or(task.asked, task.Host)
 		}
 		return outcome, err
 	}

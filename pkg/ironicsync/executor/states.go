@@ -106,7 +106,7 @@ func (s *states) hold(ctx context.Context, task Task) (Outcome, error) {
 
 // forgetLost forgets a request that counts as lost.
 func (s *states) forgetLost(ctx context.Context, task Task) (Outcome, error) {
-	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.ForgetLostRequest(h, task.Step) })
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.ForgetLostRequest(h, task.Step, s.clock.Now()) })
 }
 
 // noteResemblance records what the machine has in common with another host's.

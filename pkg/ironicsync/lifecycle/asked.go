@@ -200,16 +200,16 @@ func (s Situation) untilLost() (left time.Duration) {
 }
 
 // ForgetLostRequest removes the request from a host's record that a step ForgetLost is about.
-func ForgetLostRequest(host *metal3.BareMetalHost, step Step) {
+func ForgetLostRequest(host *metal3.BareMetalHost, step Step, now time.Time) {
 	switch record := &host.Status.Record; {
 	case step.Target != "":
 		record.Asked = nil
 	case step.Power == ironic.TargetPowerOn:
 		record.PowerOns = nil
-		ShowPower(host, &host.Status)
 	default:
 		record.AskedPower = nil
 	}
+	ShowPower(host, &host.Status, now)
 }
 
 // isLateDeployment reports whether a deployment of this host's has begun after the host had become available, because

@@ -257,8 +257,8 @@ func KeptBMC(host *metal3.BareMetalHost) bmc.Key {
 	return bmc.Key{}
 }
 
-// keepsBMCFrom reports whether the BMC of host is the KeptBMC of other, as long as Ironic has not verified it for host. Hosts that run
+// keepsBMCFrom reports whether the BMC of host is the KeptBMC of other, as long as Ironic has not verified it for host. Two hosts that run
 // something and are given each other's addresses, which had been mixed up, do not wait for each other.
 func keepsBMCFrom(other, host *metal3.BareMetalHost) bool {
-	return KeptBMC(other).Matches(BMCKey(host)) && !hasVerifiedBMC(host) && KeptBMC(host).IsZero()
+	return KeptBMC(other).Matches(BMCKey(host)) && !hasVerifiedBMC(host) && !KeptBMC(host).Matches(BMCKey(other))
 }

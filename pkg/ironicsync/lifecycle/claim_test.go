@@ -69,6 +69,10 @@ func TestWhoHasTheBMC(t *testing.T) {
 		onItsWay(h)
 		h.Status.Record.RegisteredWith.BMC, h.Spec.BMC.Address = "ipmi 192.0.2.9:623", "ipmi://192.0.2.1"
 	}
+	rotated := func(h *metal3.BareMetalHost) {
+		swapped(h)
+		h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.7:623"
+	}
 	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
 		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
 	}
@@ -88,6 +92,7 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the older one keeps it":               {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1), bIsRefused: true},
 		"the younger one keeps it":             {a: host("ns", "a", 0), b: host("ns", "b", 1, readdressedRunning), aIsRefused: true},
 		"each has the other's address":         {a: host("ns", "a", 0, swapped), b: host("ns", "b", 1, readdressedRunning)},
+		"it runs on a third one":               {a: host("ns", "a", 0, rotated), b: host("other", "b", 1, readdressedRunning), aIsRefused: true},
 		"the older one kept it until":          {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1, registered)},
 		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
 		"the younger one runs, node lost":      {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},

@@ -434,6 +434,7 @@ func TestGivenUpDeployment(t *testing.T) {
 
 // TestForgottenNode checks that a node on which no conductor works any more is noticed soon, and only such a node.
 func TestForgottenNode(t *testing.T) {
+	polled := func(n *ironic.Node) { n.ParentNode = "" }
 	for name, test := range map[string]struct {
 		state   ironic.ProvisionState
 		age     time.Duration
@@ -446,7 +447,12 @@ func TestForgottenNode(t *testing.T) {
 		"by a clock that is ahead": {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(time.Second) }},
 		"just begun":               {state: ironic.Deleting, age: 19 * time.Second},
 		"worked on":                {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.Reservation = "conductor-0" }},
-		"polled by Ironic":         {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.ParentNode = "" }},
+		"polled by Ironic":         {state: ironic.Deleting, age: 5*time.Minute + time.Second, change: polled, want: "Ironic has forgotten the node"},
+		"polled, not long ago":     {state: ironic.Deleting, age: 5*time.Minute - time.Second, change: polled},
+		"polled, and worked on":    {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { polled(n); n.Reservation = "conductor-0" }},
+		"polled, and concealed":    {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { polled(n); n.LockConcealed = true }},
+		"polled, and waiting":      {state: ironic.CleanWait, age: 24 * time.Hour, timeout: 30 * time.Minute, change: polled},
+		"polled, while verified":   {state: ironic.Verifying, age: time.Hour, change: polled, want: "Ironic has forgotten the node, whose state is verifying"},
 		"waiting for a ramdisk":    {state: ironic.CleanWait, age: 21 * time.Second, timeout: 30 * time.Minute},
 		"paused while cleaning":    {state: ironic.CleanHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
 		"paused while deploying":   {state: ironic.DeployHold, age: 24 * time.Hour, timeout: 30 * time.Minute},

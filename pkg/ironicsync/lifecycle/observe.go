@@ -189,7 +189,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeDeployment(status, host, node)
 	observeGone(status, host, before, node, now)
 	observeServicing(status, host, node, now)
-	ShowPower(host, status)
+	ShowPower(host, status, now)
 	observeInspection(status, host, seen, now)
 	status.Ironic.InventoryPending = NeedsInventory(host, node) && !isInventoryRead(status.Ironic, node)
 	observeRegistration(status, recorded, now)
@@ -288,13 +288,20 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 
 // forgottenAfter is for how long a node must have been in a state in which Ironic itself works, without a reservation,
 // to be one that Ironic has forgotten. A conductor reserves a node before it changes its state, and
-// gives the reservation up after that, so there is no such time otherwise.
-const forgottenAfter = 20 * time.Second
+// gives the reservation up after that, so there is no such time otherwise. Of a node that Ironic polls, it is longer: a conductor that is
+// stopped gives its reservations up, and fails some of its nodes when it is started again.
+func forgottenAfter(node *ironic.Node) time.Duration {
+	if node.IsNotPolled() {
+		return 20 * time.Second
+	}
+	return 5 * time.Minute
+}
 
 // observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout, because it
 // does not poll the node (ironic.Node.IsNotPolled). If the conductor died while working on such
-// a node, the node remains in the same state for ever, without a reservation. Each heartbeat of
-// a ramdisk renews provision_updated_at.
+// a node, the node remains in the same state for ever, without a reservation. So do most of many nodes that a conductor has worked on
+// when it was stopped: when it starts, it fails only as many in each state as periodic_max_workers says, eight by default, and the others
+// never. Each heartbeat of a ramdisk renews provision_updated_at.
 //
 // The timeout remains the cause of the failure during the abort that follows from it, and
 // until the next attempt. Otherwise the error would be that of Ironic, which only says that
@@ -318,7 +325,7 @@ func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation,
 func silence(seen Observation, now time.Time) string {
 	node, limit := seen.Node, seen.CallbackTimeout
 	state := node.ProvisionState
-	if !node.IsNotPolled() || node.ProvisionUpdatedAt == nil || node.Reservation != "" {
+	if node.ProvisionUpdatedAt == nil || node.Reservation != "" || node.LockConcealed {
 		return ""
 	}
 	if !node.AnsweredAt.IsZero() {
@@ -326,22 +333,17 @@ func silence(seen Observation, now time.Time) string {
 	}
 	age := now.Sub(*node.ProvisionUpdatedAt)
 	switch {
-	case state.IsWaiting() && limit > 0 && age > limit:
+	case node.IsNotPolled() && state.IsWaiting() && limit > 0 && age > limit:
 		return fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, state)
-	case isWorkOfIronic(state) && age > forgottenAfter:
+	case state.IsWorked() && age > forgottenAfter(node):
 		return fmt.Sprintf("Ironic has forgotten the node, whose state is %s: its conductor was stopped while it worked on it", state)
 	}
 	return ""
 }
 
-// isWorkOfIronic reports whether Ironic itself works in this state, and does not wait for a ramdisk or for an operator.
-func isWorkOfIronic(state ironic.ProvisionState) bool {
-	return state.IsInTransit() && !state.IsWaiting() && !state.IsHeld()
-}
-
 // isStuck reports whether Ironic will never continue to work on the node.
 func isStuck(host *metal3.BareMetalHost, node *Node) bool {
-	return isWorkOfIronic(node.ProvisionState) && node.Reservation == "" && isTimedOut(&host.Status)
+	return node.ProvisionState.IsWorked() && node.Reservation == "" && isTimedOut(&host.Status)
 }
 
 // observeRegistration notes that the BMC has accepted the credentials, which is known once the

@@ -3,12 +3,14 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Action is something that the controller can do for a host. Each action is idempotent: after a
@@ -322,7 +324,9 @@ func nextOfNode(s Situation) Step {
 		// Verify the node again: nothing else shows whether its BMC answers now.
 		return s.retry(Step{Do: Register}, node.LastError != "")
 	case ironic.Verifying:
-		return Step{Do: Wait}
+		if !isStuck(s.Host, node) {
+			return Step{Do: Wait}
+		}
 	}
 	if isStuck(s.Host, node) {
 		return Step{Do: DeleteNode} // no provisioning verb leads out of the state; the host is registered again
@@ -432,10 +436,5 @@ func wantsInspection(host *metal3.BareMetalHost) bool {
 }
 
 func hasFinalizer(host *metal3.BareMetalHost) bool {
-	for _, f := range host.Finalizers {
-		if f == metal3.BareMetalHostFinalizer {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(host.Finalizers, metal3.BareMetalHostFinalizer)
 }

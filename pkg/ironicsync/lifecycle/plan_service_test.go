@@ -242,7 +242,7 @@ func TestObserveServicing(t *testing.T) {
 		ended bool
 		shows string // operationalStatus and errorMessage
 	}
-	running := seen{at(ironic.Servicing, time.Minute), metal3.PreparationRunning, false, "servicing "}
+	running := seen{at(ironic.Servicing, time.Minute, reservedNode), metal3.PreparationRunning, false, "servicing "}
 	for name, tt := range map[string]struct {
 		phase metal3.PreparationPhase
 		steps []seen
@@ -264,7 +264,7 @@ func TestObserveServicing(t *testing.T) {
 			running,
 			{failed, metal3.PreparationFailed, false, "error Turbo is not updated"},
 			{cleared, metal3.PreparationFailed, false, "error Turbo is not updated"},
-			{at(ironic.Servicing, 3*time.Minute), metal3.PreparationFailed, false, "error Turbo is not updated"},
+			{at(ironic.Servicing, 3*time.Minute, reservedNode), metal3.PreparationFailed, false, "error Turbo is not updated"},
 			{at(ironic.Active, 4*time.Minute, off), metal3.PreparationFailed, false, "error Turbo is not updated"},
 			{at(ironic.Active, 4*time.Minute), metal3.PreparationFailed, true, "error Turbo is not updated"},
 		}},

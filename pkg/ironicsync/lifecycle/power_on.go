@@ -15,8 +15,13 @@ import (
 // host was seen to be off. So the request is recorded before it is sent, and until it is answered or counts as lost, a host that is to be
 // off is shown as on.
 
-// maxPowerOns is how many requests are recorded. With more, the oldest ones are the first to count as lost anyway.
-const maxPowerOns = 8
+const (
+	// maxPowerOns is how many requests are recorded. With more, the oldest ones are the first to count as lost anyway.
+	maxPowerOns = 8
+	// powerOnLimit is after how long a request counts as lost that no leader has forgotten, because it does not drive the host. It is long
+	// because the clocks of two replicas may differ.
+	powerOnLimit = 10 * time.Minute
+)
 
 // MaySwitchOn reports whether a power action leads to a machine that is on, whatever it was before.
 func MaySwitchOn(target ironic.PowerTarget) bool {
@@ -27,7 +32,7 @@ func MaySwitchOn(target ironic.PowerTarget) bool {
 func BeginPowerOn(host *metal3.BareMetalHost, id, nodeUUID string, now time.Time) {
 	powerOns := append(slices.Clone(host.Status.Record.PowerOns), metal3.PowerOn{ID: id, NodeUUID: nodeUUID, At: WholeSeconds(now)})
 	host.Status.Record.PowerOns = powerOns[max(0, len(powerOns)-maxPowerOns):]
-	ShowPower(host, &host.Status)
+	ShowPower(host, &host.Status, now)
 }
 
 // IsPowerOnBegun reports whether a request is recorded with BeginPowerOn.
@@ -35,14 +40,22 @@ func IsPowerOnBegun(host *metal3.BareMetalHost, id string) bool {
 	return slices.ContainsFunc(host.Status.Record.PowerOns, func(p metal3.PowerOn) bool { return p.ID == id })
 }
 
-// EndPowerOn records that a request is not carried out later: it was answered, or not sent.
-func EndPowerOn(host *metal3.BareMetalHost, id string) {
-	others := slices.DeleteFunc(slices.Clone(host.Status.Record.PowerOns), func(p metal3.PowerOn) bool { return p.ID == id })
-	host.Status.Record.PowerOns = slices.Clip(others)
+// EndPowerOn records that a request is not carried out later: it was answered, or not sent. accepted is what Ironic has accepted to do; empty if
+// it has refused.
+func EndPowerOn(host *metal3.BareMetalHost, id string, accepted ironic.PowerTarget, now time.Time) {
+	status := &host.Status
+	others := slices.DeleteFunc(slices.Clone(status.Record.PowerOns), func(p metal3.PowerOn) bool { return p.ID == id })
+	status.Record.PowerOns = slices.Clip(others)
 	if len(others) == 0 {
-		host.Status.Record.PowerOns = nil
+		status.Record.PowerOns = nil
 	}
-	ShowPower(host, &host.Status)
+	if node := status.Ironic; accepted != "" && node != nil && node.PowerState == string(ironic.PowerOff) {
+		// Ironic has set it before it has answered. What is recorded of the node is older.
+		node = node.DeepCopy()
+		node.TargetPowerState = string(accepted)
+		status.Ironic = node
+	}
+	ShowPower(host, status, now)
 }
 
 // lastPowerOn returns the last request for a node that is recorded; nil if there is none.
@@ -57,7 +70,7 @@ func lastPowerOn(status *metal3.BareMetalHostStatus, nodeUUID string) *metal3.Po
 
 // ShowPower sets in a status of the host what is shown of its machine's power. It is to be called when what Ironic says changes, and
 // when the host begins or ceases to be kept off.
-func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus) {
+func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus, now time.Time) {
 	node := NodeOf(status)
 	if node == nil {
 		return
@@ -65,8 +78,19 @@ func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus) {
 	switch node.PowerState {
 	case ironic.PowerOn, ironic.PowerOff:
 		// Ironic says off until the machine is on. Who fences it must not take that for the end.
-		isComingOn := (MaySwitchOn(node.TargetPowerState) || lastPowerOn(status, node.UUID) != nil) && !isWantedOn(host)
-		status.PoweredOn = node.PowerState == ironic.PowerOn || isComingOn
+		status.PoweredOn = node.PowerState == ironic.PowerOn || mayComeOn(status, node, now) && !isWantedOn(host)
 	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
 	}
+}
+
+// mayComeOn reports whether Ironic is about to switch a machine on that is off, or may be. A service and a rebuild end with a machine that
+// is on, and have it off for moments.
+func mayComeOn(status *metal3.BareMetalHostStatus, node *Node, now time.Time) bool {
+	if asked := status.Record.Asked; asked != nil && asked.NodeUUID == node.UUID &&
+		(asked.Target == string(ironic.TargetService) || asked.Target == string(ironic.TargetRebuild)) {
+		return true
+	}
+	asked := lastPowerOn(status, node.UUID)
+	return MaySwitchOn(node.TargetPowerState) || node.ProvisionState == ironic.Servicing || node.ProvisionState == ironic.ServiceWait ||
+		asked != nil && now.Sub(asked.At.Time) < powerOnLimit
 }

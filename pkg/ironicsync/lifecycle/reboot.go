@@ -42,19 +42,27 @@ func observeReboot(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 			status.Record.Reboot = nil
 		}
 	case isSwitching(node):
+	case ironic.SaysPowerAborted(node.LastError) && node.PowerState != ironic.PowerOff: // Ironic empties last_error before it begins
+		makeDue(status)
+		status.Record.Reboot = nil
 	case string(ironic.FailedReboot(node.LastError)) != reboot.Target || node.PowerState == ironic.PowerOff:
 		status.Record.Reboot = nil
 	default:
 		failed = true
 		reboot.Failed = CutMessage(node.LastError)
-		for _, key := range reboot.Annotations {
-			delete(status.Record.Rebooted, key)
-		}
-		if asked := status.Record.AskedPower; asked != nil && isReboot(asked) {
-			status.Record.AskedPower = nil
-		}
+		makeDue(status)
 	}
 	return failed
+}
+
+// makeDue makes the annotations due again for which the machine was to be rebooted.
+func makeDue(status *metal3.BareMetalHostStatus) {
+	for _, key := range status.Record.Reboot.Annotations {
+		delete(status.Record.Rebooted, key)
+	}
+	if asked := status.Record.AskedPower; asked != nil && isReboot(asked) {
+		status.Record.AskedPower = nil
+	}
 }
 
 // rebootFailure returns why the last reboot of a machine that is never switched off has failed, in Ironic's words; empty if it has not. What

@@ -135,15 +135,24 @@ func TestFencedWhileComingOn(t *testing.T) {
 	asked := func(node string) func(*metal3.BareMetalHost) {
 		return func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", node, now) }
 	}
-	answered := func(h *metal3.BareMetalHost) { asked(isOff.UUID)(h); EndPowerOn(h, "1") }
+	answered := func(accepted ironic.PowerTarget) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) { asked(isOff.UUID)(h); EndPowerOn(h, "1", accepted, now) }
+	}
 	lost := func(h *metal3.BareMetalHost) {
 		asked(isOff.UUID)(h)
-		ForgetLostRequest(h, Step{Do: ForgetLost, Power: ironic.TargetPowerOn})
+		ForgetLostRequest(h, Step{Do: ForgetLost, Power: ironic.TargetPowerOn}, now)
 	}
 	one := func(h *metal3.BareMetalHost) {
+		answered("")(h)
 		asked(isOff.UUID)(h)
-		answered(h)
 		BeginPowerOn(h, "2", isOff.UUID, now)
+		EndPowerOn(h, "1", "", now)
+	}
+	old := func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", isOff.UUID, now.Add(-powerOnLimit)) }
+	changing := func(target ironic.ProvisionTarget) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Record.Asked = &metal3.AskedChange{NodeUUID: isOff.UUID, Target: string(target), ProvisionState: string(ironic.Active), Times: 1}
+		}
 	}
 	for name, test := range map[string]struct {
 		node  *ironic.Node
@@ -157,7 +166,13 @@ func TestFencedWhileComingOn(t *testing.T) {
 		"going off":                         {node: switchingTo(ironic.TargetPowerOff)},
 		"asked for":                         {node: isOff, asked: asked(isOff.UUID), want: true},
 		"asked for, of a former node":       {node: isOff, asked: asked("another")},
-		"answered":                          {node: isOff, asked: answered},
+		"accepted, and observed since":      {node: isOff, asked: answered(ironic.TargetPowerOn)},
+		"refused":                           {node: isOff, asked: answered("")},
+		"asked for long ago":                {node: isOff, asked: old},
+		"a service was asked for":           {node: isOff, asked: changing(ironic.TargetService), want: true},
+		"a rebuild was asked for":           {node: isOff, asked: changing(ironic.TargetRebuild), want: true},
+		"an undeployment was asked for":     {node: isOff, asked: changing(ironic.TargetDeleted)},
+		"in service":                        {node: nodeIn(ironic.ServiceWait, off), want: true},
 		"counts as lost":                    {node: isOff, asked: lost},
 		"one of two was answered":           {node: isOff, asked: one, want: true},
 		"asked for, with a BMC that is odd": {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "error" }), asked: asked(isOff.UUID)},
@@ -178,6 +193,53 @@ func TestFencedWhileComingOn(t *testing.T) {
 			if got := observe(kept, test.node).Status.PoweredOn; got != test.want {
 				t.Errorf("%s, %s: shown as on: %t", name, how, got)
 			}
+		}
+	}
+}
+
+// TestAcceptedPowerOn: when Ironic has accepted to switch a machine on that was fenced meanwhile, the record of the answer does not show it as
+// off, although what is recorded of the node is older. When Ironic has refused, it does.
+func TestAcceptedPowerOn(t *testing.T) {
+	for accepted, want := range map[ironic.PowerTarget]bool{ironic.TargetPowerOn: true, ironic.TargetReboot: true, "": false} {
+		host := newHost(provisionedHost...)
+		host = observe(host, nodeIn(ironic.Active, off))
+		BeginPowerOn(host, "1", host.Status.Ironic.NodeUUID, now)
+		annotated(fenceKey, "")(host)
+		ShowPower(host, &host.Status, now)
+		before := host.DeepCopy()
+		EndPowerOn(host, "1", accepted, now)
+		if !before.Status.PoweredOn || host.Status.PoweredOn != want || host.Status.Record.PowerOns != nil {
+			t.Errorf("%q: shown as on before: %t, and then: %t", accepted, before.Status.PoweredOn, host.Status.PoweredOn)
+		}
+	}
+}
+
+// TestDetachedMayNotComeOn: a machine whose node is gone is not switched on by an earlier request.
+func TestDetachedMayNotComeOn(t *testing.T) {
+	host := newHost(provisionedHost...)
+	host = observe(host, nodeIn(ironic.Active, off))
+	host.Spec.Online = false
+	BeginPowerOn(host, "1", host.Status.Ironic.NodeUUID, now)
+	if !host.Status.PoweredOn {
+		t.Error("shown as off, and it may come on")
+	}
+	if MarkDetached(host, now); host.Status.PoweredOn || host.Status.Record.PowerOns != nil {
+		t.Errorf("shown as on: %t", host.Status.PoweredOn)
+	}
+}
+
+// TestAbortedReboot: a reboot that a restart of Ironic has broken off is asked for again, as it was, and does not count as failed.
+func TestAbortedReboot(t *testing.T) {
+	for _, by := range []string{"restart", "take over"} {
+		host, node := rebooting(metal3.RebootAnnotation)
+		Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+		node.LastError = "Pending power operation was aborted due to conductor " + by
+		host = observe(host, &node)
+		if host.Status.Record.Reboot != nil || host.Status.ErrorType != "" {
+			t.Errorf("%s: %+v, error %q", by, host.Status.Record.Reboot, host.Status.ErrorMessage)
+		}
+		if next := nextOfPower(Situation{Host: host, node: NodeOf(&host.Status)}); next.Do != SwitchPower || next.Power != ironic.TargetSoftReboot {
+			t.Errorf("%s: then %+v", by, next)
 		}
 	}
 }

@@ -360,6 +360,8 @@ func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	MarkNodeRemoved(host)
 	host.Status.Record.Error = nil
 	noteLoss(&host.Status, lastSeen(&host.Status), now)
+	host.Status.Record.PowerOns = nil // with its node, no request can be carried out later
+	ShowPower(host, &host.Status, now)
 	forgetNode(&host.Status)
 	ClearFailure(host)
 }

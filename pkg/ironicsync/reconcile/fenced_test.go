@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -147,7 +148,7 @@ func TestPowerOnThatComesAfterFence(t *testing.T) {
 				arrived = func() {
 					w.update(func(h *metal3.BareMetalHost) {
 						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+"fence", "")
-						lifecycle.ShowPower(h, &h.Status) // as the storage does
+						lifecycle.ShowPower(h, &h.Status, time.Now()) // as the storage does
 					})
 					fenced.Store(true)
 				}
@@ -171,4 +172,23 @@ func TestPowerOnThatComesAfterFence(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPowerOnOfAReplicaCountsAsLost: a request that another replica has recorded, and that gets no answer, is forgotten after some minutes, also
+// if nothing else happens to the host. Who fences the machine later does not wait for it.
+func TestPowerOnOfAReplicaCountsAsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulatedWorld(t, ironicsim.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		w.fuse = &fuse{kill: cancel}
+		w.secrets.fuse = w.fuse
+		w.run(ctx, cancel, w.hosts, w.sim, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+		defer func() { w.stop() }()
+		w.provisionedHost()
+		time.Sleep(time.Hour)
+		w.hosts.EditStatus(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) {
+			lifecycle.BeginPowerOn(h, "1", h.Status.Ironic.NodeUUID, time.Now())
+		})
+		w.after(metal3.AskedLimit+time.Minute, "forgotten", func() bool { return w.host().Status.Record.PowerOns == nil })
+	})
 }

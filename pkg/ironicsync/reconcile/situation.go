@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"k8s.io/utils/clock"
@@ -81,7 +82,9 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		now := c.clock.Now()
 		s.Hold, retryNow = b.hold(host, versions, now)
 		s.RegistrationTried = b.hasTriedRegistration(now)
-		s.PowerOnsKnownFor = b.powerOns.knownFor(&host.Status.Record.PowerOns, now)
+		if powerOns := slices.Clone(host.Status.Record.PowerOns); powerOns != nil { // a pointer into the host would keep it in memory
+			s.PowerOnsKnownFor = b.powerOns.knownFor(&powerOns, now)
+		}
 		s.PowerCutKnownFor = b.powerCut.knownFor(host.Status.Record.PowerCut, now)
 	})
 	s.AskedKnownFor, s.AskedPowerKnownFor = c.queue.askedKnownFor(host, c.clock.Now())

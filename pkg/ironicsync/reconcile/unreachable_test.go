@@ -82,10 +82,10 @@ func TestRefused(t *testing.T) {
 		words string
 	}{
 		{&ironic.UnavailableError{Reason: "connection refused", Class: "refused"}, unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: connection refused"},
-		{ironic.NewAPIError("list nodes", 500, nil, nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 500"},
-		{ironic.NewAPIError("list nodes", 403, []byte("<html>a proxy</html>"), nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 403"},
-		{ironic.NewAPIError("list nodes", 403, []byte(forbidden), nil), refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: not permitted by Ironic's policy (HTTP 403): Access was denied to the following resource: baremetal:node:list"},
-		{ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil), refusedGrace, "credentials refused (HTTP 401)"},
+		{ironic.NewAPIError(t.Context(), "list nodes", 500, nil, nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 500"},
+		{ironic.NewAPIError(t.Context(), "list nodes", 403, []byte("<html>a proxy</html>"), nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 403"},
+		{ironic.NewAPIError(t.Context(), "list nodes", 403, []byte(forbidden), nil), refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: not permitted by Ironic's policy (HTTP 403): Access was denied to the following resource: baremetal:node:list"},
+		{ironic.NewAPIError(t.Context(), "list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil), refusedGrace, "credentials refused (HTTP 401)"},
 		{&ironic.UnavailableError{Reason: "Keystone answered HTTP 401: no", Class: ironic.ClassAuth}, refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: Keystone answered HTTP 401: no"},
 	} {
 		if got := graceOf(test.err); got != test.grace {
@@ -116,7 +116,7 @@ func TestRefusedAfterSilence(t *testing.T) {
 		store.Add(newHost())
 		began := time.Now()
 		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: began}
-		silent, refused := &ironic.UnavailableError{Reason: "no answer within 6s"}, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)
+		silent, refused := &ironic.UnavailableError{Reason: "no answer within 6s"}, ironic.NewAPIError(t.Context(), "list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)
 		says := func(cause error, want string) {
 			t.Helper()
 			p.report(t.Context(), cause)
@@ -175,7 +175,7 @@ func TestUnread(t *testing.T) {
 		}
 		began := time.Now()
 		failed := map[types.NamespacedName]error{
-			keys[0]: ironic.NewAPIError("get node", 500, nil, nil), keys[1]: errors.New("etcdserver: request is too large"),
+			keys[0]: ironic.NewAPIError(t.Context(), "get node", 500, nil, nil), keys[1]: errors.New("etcdserver: request is too large"),
 		}
 		p.reportUnread(t.Context(), failed)
 		says("at first", 0, "")
@@ -189,7 +189,7 @@ func TestUnread(t *testing.T) {
 		if store.Records != 1 {
 			t.Errorf("%d writes, want 1", store.Records)
 		}
-		again := map[types.NamespacedName]error{keys[2]: ironic.NewAPIError("get node", 500, nil, nil)}
+		again := map[types.NamespacedName]error{keys[2]: ironic.NewAPIError(t.Context(), "get node", 500, nil, nil)}
 		for _, failed := range []map[types.NamespacedName]error{again, nil, again} { // in between, it was read
 			p.reportUnread(t.Context(), failed)
 			says("for a moment", 2, "")

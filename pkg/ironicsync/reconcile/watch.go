@@ -5,6 +5,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -79,6 +80,9 @@ func (w *watcher) hostChanged(before, host *metal3.BareMetalHost) {
 	case before == nil:
 	case lifecycle.OnlyAsked(before, host): // by the step that is being taken, which says when to plan again
 		w.gates.hostChanged(before, host)
+		if len(host.Status.Record.PowerOns) > 0 && w.isMine(host) { // or by the subresource power, for which nobody plans
+			w.queue.AddAfter(keyOf(host), powerOnLook)
+		}
 		return
 	case before.Spec.BMC.Address != host.Spec.BMC.Address, lifecycle.KeptBMC(before) != lifecycle.KeptBMC(host):
 		w.requeue(w.claims.SharingBMC(before))
@@ -88,6 +92,10 @@ func (w *watcher) hostChanged(before, host *metal3.BareMetalHost) {
 		w.gates.hostChanged(before, host)
 	}
 }
+
+// powerOnLook is after what time it is looked whether a recorded request to switch a machine on has got its answer. Requests of the
+// subresource power have by then (actionTimeout of its package), unless they get none.
+const powerOnLook = 20 * time.Second
 
 // forget drops what is remembered of a host that is gone.
 func (w *watcher) forget(key types.NamespacedName) {

@@ -43,15 +43,22 @@ func (m Machine) ServiceAborted(n *Node, text string) bool {
 	return true
 }
 
-// TakeOver is the start of a conductor that finds the node with its own lock, or
-// unlocked, from the life before. It returns what has failed, if anything.
-func (m Machine) TakeOver(n *Node, conductor string) (failed string) {
-	if n.Reservation == conductor {
-		n.Reservation, n.TargetPowerState = "", ""
+// ReleaseLocks is the start of a conductor that finds the node with its own lock from the life before.
+func (m Machine) ReleaseLocks(n *Node, conductor string) {
+	if n.Reservation != conductor {
+		return
 	}
-	if n.Reservation != "" || !IsWorked(n.ProvisionState) {
-		return ""
+	if n.TargetPowerState != "" {
+		n.LastError = "Pending power operation was aborted due to conductor restart"
 	}
+	n.Reservation, n.TargetPowerState = "", ""
+}
+
+// IsInterrupted reports whether a conductor that starts fails the node, because somebody had worked on it before.
+func (n *Node) IsInterrupted() bool { return n.Reservation == "" && IsWorked(n.ProvisionState) }
+
+// FailInterrupted fails a node that IsInterrupted, and returns why.
+func (m Machine) FailInterrupted(n *Node, conductor string) (failed string) {
 	failed = "The " + n.ProvisionState + " state can't be resumed by conductor " + conductor + ". Moving to fail state."
 	m.Move(n, "fail")
 	n.TargetProvisionState = goals[n.ProvisionState] // also of a manual clean

@@ -3,6 +3,7 @@
 package dataimage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ import (
 )
 
 func ironicSays(status int, fault string) error {
-	return ironic.NewAPIError("virtual media", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
+	return ironic.NewAPIError(context.Background(), "virtual media", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
 }
 
 // What is done with the drive before a power-on, and what the DataImage says afterwards.

@@ -77,7 +77,7 @@ func (w *world) Features(context.Context) (ironic.Features, error) {
 
 func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
 	if w.node == nil {
-		return nil, ironic.NewAPIError("get node", 404, []byte(`{"error_message":"{\"faultstring\":\"Node could not be found.\"}"}`), nil)
+		return nil, ironic.NewAPIError(context.Background(), "get node", 404, []byte(`{"error_message":"{\"faultstring\":\"Node could not be found.\"}"}`), nil)
 	}
 	return w.node, nil
 }

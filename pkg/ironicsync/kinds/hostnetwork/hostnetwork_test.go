@@ -270,10 +270,10 @@ func TestProblems(t *testing.T) {
 			w.attachments["metal3/tenant"].Spec.AllowedVLANs = []string{"1-101"}
 		}, reason: "IronicRefused", message: "has 101 VLANs, more than 100"},
 		"refused": {given: func(w *world) {
-			w.refusal = ironic.NewAPIError("update port", 400, []byte(`{"error_message":"{\"faultstring\":\"no such switch\"}"}`), nil)
+			w.refusal = ironic.NewAPIError(t.Context(), "update port", 400, []byte(`{"error_message":"{\"faultstring\":\"no such switch\"}"}`), nil)
 		}, reason: "IronicRefused", message: "no such switch", retried: true},
 		"a node that is locked": {given: func(w *world) {
-			w.refusal = ironic.NewAPIError("update port", 409, []byte(`{"error_message":"{\"faultstring\":\"Node node is locked by host conductor-0\"}"}`), nil)
+			w.refusal = ironic.NewAPIError(t.Context(), "update port", 409, []byte(`{"error_message":"{\"faultstring\":\"Node node is locked by host conductor-0\"}"}`), nil)
 		}, retried: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ st
 	}
 	w.requests = append(w.requests, "create")
 	if w.quotes != "" {
-		return "", ironic.NewAPIErrorIn(ctx, "create", 400, []byte(`{"error_message":"{\"faultstring\":\"`+w.quotes+`\"}"}`), nil)
+		return "", ironic.NewAPIError(ctx, "create", 400, []byte(`{"error_message":"{\"faultstring\":\"`+w.quotes+`\"}"}`), nil)
 	}
 	if w.bmcError != nil {
 		return "", w.bmcError
@@ -165,7 +165,7 @@ func (w *world) ListSubscriptions(context.Context, string) ([]string, error) {
 }
 
 func ironicSays(status int, fault string) error {
-	return ironic.NewAPIError("vendor passthru", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
+	return ironic.NewAPIError(context.Background(), "vendor passthru", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
 }
 
 // The subscription is created once, with what its spec and the Secret say. Errors are told, and clear.

@@ -199,9 +199,9 @@ func (n *knownNodes) Has(node *ironic.Node, generation uint64) bool {
 }
 
 // mayChangeUnseen reports whether the status of the node's host can change although the node does not. Ironic does not time out the
-// ramdisk of a node that it does not poll, nor the work of a conductor that has died, so lifecycle.Observe does (see
+// ramdisk of a node that it does not poll, nor all the work of a conductor that has died, so lifecycle.Observe does (see
 // lifecycle.Observation.CallbackTimeout). Ironic 29.0 polls hardly any node, so those at rest must not be looked at each time.
 // Of a node that Ironic cannot show, nothing else tells when it can again.
 func mayChangeUnseen(node *ironic.Node) bool {
-	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit()
+	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit() || node.Reservation == "" && node.ProvisionState.IsWorked()
 }

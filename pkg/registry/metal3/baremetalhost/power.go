@@ -136,7 +136,10 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	used, softRefusal, err := asked.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
 	if powerOn != "" && (err == nil || ironic.IsNotCarriedOut(err)) {
-		p.cuts.endPowerOn(ctx, host, powerOn)
+		if err != nil {
+			used = ""
+		}
+		p.cuts.endPowerOn(ctx, host, powerOn, used)
 	}
 	if isCut(request, node) && (err == nil || ironic.IsNotCarriedOut(err)) {
 		p.cuts.answered(ctx, host)

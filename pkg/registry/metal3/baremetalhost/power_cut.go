@@ -46,13 +46,13 @@ func (c PowerCuts) answered(ctx context.Context, host *metal3.BareMetalHost) {
 	})
 }
 
-// endPowerOn records that the request to switch the machine on that has the ID does not come later. Otherwise, who fences the machine
-// would have to wait until the request counts as lost.
-func (c PowerCuts) endPowerOn(ctx context.Context, host *metal3.BareMetalHost, id string) {
+// endPowerOn records that the request to switch the machine on that has the ID does not come later: Ironic has accepted it, or it is not
+// carried out if accepted is empty. Otherwise, who fences the machine would have to wait until the request counts as lost.
+func (c PowerCuts) endPowerOn(ctx context.Context, host *metal3.BareMetalHost, id string, accepted ironic.PowerTarget) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // what cannot be written costs that wait
-		lifecycle.EndPowerOn(h, id)
+		lifecycle.EndPowerOn(h, id, accepted, time.Now())
 		return nil
 	})
 }

@@ -72,7 +72,7 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if host.Spec.Online && !oldHost.Spec.Online {
 		host.Status.Record.PowerCut = nil // the next time that it is to be off, it may be asked to shut down
 	}
-	lifecycle.ShowPower(host, &host.Status) // whoever sees this change relies on what it shows
+	lifecycle.ShowPower(host, &host.Status, time.Now()) // whoever sees this change relies on what it shows
 }
 
 // keepManagers takes over the given entries of managedFields from the stored host.

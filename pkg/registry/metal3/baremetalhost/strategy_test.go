@@ -129,7 +129,7 @@ func TestFencingIsShownAtOnce(t *testing.T) {
 			host := record(t, store, name, func(s *metal3.BareMetalHostStatus) {
 				s.Provisioning.State = metal3.StateProvisioned
 				s.Ironic = &metal3.IronicStatus{NodeUUID: "u", PowerState: string(ironic.PowerOff)}
-				s.Record.PowerOns = []metal3.PowerOn{{ID: "1", NodeUUID: "u"}}
+				s.Record.PowerOns = []metal3.PowerOn{{ID: "1", NodeUUID: "u", At: metav1.Now()}}
 			})
 			changed := host.DeepCopy()
 			fence(changed)

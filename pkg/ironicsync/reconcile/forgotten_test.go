@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+)
+
+// TestConductorForgetsNodes: a conductor that is started again fails eight of the nodes in each state that it has worked on, and never looks at
+// the others again. What it was to do with them is done all the same, and hosts can be deleted.
+func TestConductorForgetsNodes(t *testing.T) {
+	const many = 12
+	available := func(w *world) []types.NamespacedName {
+		hosts := w.enrol("a", many)
+		w.after(10*time.Minute, "all are available", w.all(hosts, arrived(metal3.StateAvailable)))
+		return hosts
+	}
+	provisioned := func(w *world) []types.NamespacedName {
+		hosts := available(w)
+		for _, key := range hosts {
+			w.edit(key, wantImage)
+		}
+		w.after(10*time.Minute, "all are provisioned", w.all(hosts, arrived(metal3.StateProvisioned)))
+		return hosts
+	}
+	for name, test := range map[string]struct {
+		hosts func(*world) []types.NamespacedName
+		edit  func(*metal3.BareMetalHost) // after which all are in the state
+		state ironic.ProvisionState
+		then  func(*metal3.BareMetalHost)      // while Ironic is away
+		end   func(*metal3.BareMetalHost) bool // nil if all are gone
+	}{
+		"verified":  {hosts: func(w *world) []types.NamespacedName { return w.enrol("a", many) }, state: ironic.Verifying, end: arrived(metal3.StateAvailable)},
+		"inspected": {hosts: func(w *world) []types.NamespacedName { return w.enrol("a", many) }, state: ironic.Inspecting, end: arrived(metal3.StateAvailable)},
+		"deployed":  {hosts: available, edit: wantImage, state: ironic.Deploying, end: arrived(metal3.StateProvisioned)},
+		"undeployed": {hosts: provisioned, edit: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, state: ironic.Deleting,
+			end: arrived(metal3.StateAvailable)},
+		"deleted meanwhile": {hosts: func(w *world) []types.NamespacedName { return w.enrol("a", many) }, state: ironic.Inspecting,
+			then: func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			delays := ironicsim.All(20 * time.Second)
+			delays.Power = time.Second
+			inSimulatedFleet(t, fleetSettings(), ironicsim.Options{Delays: delays, WithoutDefects: true}, func(t *testing.T, w *world) {
+				hosts := test.hosts(w)
+				for _, key := range hosts {
+					if test.edit != nil {
+						w.edit(key, test.edit)
+					}
+				}
+				w.after(10*time.Minute, "all are in the state", func() bool { return len(w.namesIn(test.state)) == many })
+				w.sim.Sim.KillConductor()
+				time.Sleep(10 * time.Second)
+				for _, key := range hosts {
+					if test.then != nil {
+						w.edit(key, test.then)
+					}
+				}
+				w.sim.Sim.RestartConductor()
+				if left := len(w.namesIn(test.state)); left != many-8 {
+					t.Fatalf("Ironic has forgotten %d nodes", left)
+				}
+				w.after(20*time.Minute, "all have ended", func() bool {
+					if test.end == nil {
+						return !slices.ContainsFunc(hosts, func(key types.NamespacedName) bool { return w.hostOf(key) != nil })
+					}
+					return w.all(hosts, test.end)()
+				})
+			})
+		})
+	}
+}
+
+// TestForgottenWhileInUse: a node that Ironic has forgotten while it serviced a machine is registered and adopted again, and what the machine
+// runs goes on.
+func TestForgottenWhileInUse(t *testing.T) {
+	inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
+		w.provisionedHost()
+		requests := func() (n int) {
+			for _, request := range []string{"power off", "soft power off", "rebooting", "soft rebooting", "deleted", "clean", "rebuild", "active"} {
+				n += w.sim.Count(request)
+			}
+			return n
+		}
+		before := requests()
+		w.setNode("provision_state", string(ironic.Servicing))
+		w.after(20*time.Minute, "adopted", func() bool { return w.sim.Count("adopt") > 0 && w.in(metal3.StateProvisioned)() })
+		time.Sleep(10 * time.Minute)
+		if n := requests() - before; n > 0 || w.host().Status.Record.Hold != nil {
+			t.Errorf("%d requests to a machine that is in use; held: %+v", n, w.host().Status.Record.Hold)
+		}
+	})
+}
