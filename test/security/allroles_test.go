@@ -38,7 +38,8 @@ func TestAllRolesInOneNamespace(t *testing.T) {
 	own := newMachine(t, "mine")
 	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
 	createHost(t, ctx, ns, "x", own.address, "bmc", own.boots)
-	mine := waitHost(t, ctx, ns, "x", "available", isAvailable)
+	// Switching it on would end the news of the node.
+	mine := waitHost(t, ctx, ns, "x", "available and on", func(h *metal3.BareMetalHost) bool { return isAvailable(h) && h.Status.PoweredOn })
 
 	attacker := userWithAllRoles(t, ctx, ns)
 	grant(t, ctx, victim, person{name: "tenant", role: "metal3-baremetalhosts-reader"})
