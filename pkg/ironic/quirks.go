@@ -140,6 +140,13 @@ func SaysInterrupted(message string) bool {
 	return SaysPowerAborted(message) || containsAny(message, "state can't be resumed by conductor")
 }
 
+// SaysNoWorker reports whether an error of a node is that its conductor had no free worker for a request, which Ironic has refused with
+// 503. The node has changed its state and changed it back, with the times that go with that: a rebuild or an inspection seems to have
+// ended. No field tells that; not ended as of 39.0.
+func SaysNoWorker(message string) bool {
+	return containsAny(message, "No free conductor workers available")
+}
+
 // SaysPowerAborted reports whether an error of a node is what a conductor says of a power action that it finds under way when it starts, or
 // takes over from another one: it breaks it off, whether the BMC had been asked or not. No field tells that; not ended as of 39.0.
 func SaysPowerAborted(message string) bool {

@@ -89,6 +89,10 @@ func TestNeedsInventory(t *testing.T) {
 	if NeedsInventory(newHost(), &ironic.Node{Address: ownBMC, ProvisionState: ironic.Manageable}) {
 		t.Error("asks for the inventory of a node that was never inspected")
 	}
+	refused := &ironic.Node{Address: ownBMC, ProvisionState: ironic.Manageable, InspectionFinishedAt: &now, LastError: "No free conductor workers available"}
+	if NeedsInventory(newHost(), refused) {
+		t.Error("asks for the inventory of an inspection that Ironic has refused")
+	}
 }
 
 // A host that was moved here keeps what its status says of its inspection, also nothing, though its inventory is read

@@ -75,6 +75,9 @@ func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
 		return false
 	}
+	if node.ProvisionState == ironic.Manageable && ironic.SaysNoWorker(node.LastError) {
+		return false // the inspection has not begun
+	}
 	return !isInventoryRead(host.Status.Ironic, node)
 }
 

@@ -118,7 +118,13 @@ func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
 // of a request, and so comes before observeAsked.
 func observePendingRebuild(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus) {
 	d, asked, node := status.Record.Deployment, status.Record.Asked, NodeOf(status)
-	if d == nil || d.Rebuild == nil || before == nil || asked != nil && asked.Target == string(ironic.TargetRebuild) {
+	if d == nil || d.Rebuild == nil || before == nil {
+		return
+	}
+	if asked != nil && asked.Target == string(ironic.TargetRebuild) {
+		if node.ProvisionState == ironic.Active && asked.Times <= 1 && ironic.SaysNoWorker(node.LastError) {
+			d.Rebuild.StateChangedAt = node.StateChangedAt // it has not begun
+		}
 		return
 	}
 	isAside := func(state ironic.ProvisionState) bool { return isDeployed(state) && state != ironic.Active }

@@ -208,9 +208,10 @@ func TestNextOfRebuild(t *testing.T) {
 // has ended when the node is active again.
 func TestRebuildAfterService(t *testing.T) {
 	for name, test := range map[string]struct {
-		asked  bool
-		states []ironic.ProvisionState
-		want   string
+		asked   bool
+		states  []ironic.ProvisionState
+		refused bool
+		want    string
 	}{
 		"serviced":       {states: []ironic.ProvisionState{ironic.Servicing, ironic.ServiceWait, ironic.Active}, want: "Rebuild"},
 		"changed unseen": {states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
@@ -218,7 +219,8 @@ func TestRebuildAfterService(t *testing.T) {
 		"rebuilt":        {asked: true, states: []ironic.ProvisionState{ironic.Deploying, ironic.DeployWait, ironic.Active}, want: "=provisioned"},
 		"rebuilt unseen": {asked: true, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned"},
 		"rebuilt, then serviced, while nothing was planned": {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active, ironic.Servicing, ironic.Active}, want: "=provisioned"},
-		"rebuilt, not asked": {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, want: "=provisioned"},
+		"refused, for want of a worker":                     {asked: true, states: []ironic.ProvisionState{ironic.Active}, refused: true, want: "Rebuild"},
+		"rebuilt, not asked":                                {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, want: "=provisioned"},
 	} {
 		host, node := provisionedBy()
 		host = observe(host, node)
@@ -233,6 +235,9 @@ func TestRebuildAfterService(t *testing.T) {
 			at = at.Add(time.Minute)
 			changed := at
 			node.ProvisionState, node.ProvisionUpdatedAt = state, &changed
+			if test.refused {
+				node.LastError = "No free conductor workers available"
+			}
 			host = observe(host, node)
 		}
 		if got := nextOf(planned(host, node)).String(); got != test.want {

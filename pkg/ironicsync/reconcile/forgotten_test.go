@@ -100,3 +100,20 @@ func TestForgottenWhileInUse(t *testing.T) {
 		}
 	})
 }
+
+// TestNoFreeWorker: a request that Ironic refuses because it has no free worker, after it has changed the state of the node and changed it
+// back, is made again. Each host is inspected before it is available.
+func TestNoFreeWorker(t *testing.T) {
+	delays := ironicsim.All(5 * time.Second)
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{Delays: delays, Workers: 2, WithoutDefects: true}, func(t *testing.T, w *world) {
+		hosts := w.enrol("a", 8)
+		w.after(30*time.Minute, "all are available", w.all(hosts, arrived(metal3.StateAvailable)))
+		for _, key := range hosts {
+			if host := w.hostOf(key); host.Status.HardwareDetails == nil {
+				t.Errorf("%s is available and was not inspected", key)
+			}
+			w.edit(key, wantImage)
+		}
+		w.after(30*time.Minute, "all are provisioned", w.all(hosts, arrived(metal3.StateProvisioned)))
+	})
+}
