@@ -2342,10 +2342,10 @@ func schema_pkg_apis_metal3_v1alpha1_Failure(ref common.ReferenceCallback) commo
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the step failed, if that has nothing to do with what it asked for.\n\nPossible enum values:\n - `\"CallbackTimeout\"` means that a ramdisk has not called Ironic in time.\n - `\"RequestFailed\"` means that a request to Ironic or to the cluster keeps failing.",
+							Description: "Why the step failed, if that has nothing to do with what it asked for.\n\nPossible enum values:\n - `\"CallbackTimeout\"` means that a ramdisk has not called Ironic in time.\n - `\"NodeForgotten\"` means that no conductor of Ironic works on a node any more whose state says that one does.\n - `\"RequestFailed\"` means that a request to Ironic or to the cluster keeps failing.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"CallbackTimeout", "RequestFailed"},
+							Enum:        []interface{}{"CallbackTimeout", "NodeForgotten", "RequestFailed"},
 						},
 					},
 					"message": {

@@ -196,7 +196,7 @@ func stepError(status *metal3.BareMetalHostStatus) *hostError {
 		return nil
 	case failed.Cause != "":
 		err := countedError(errorTypeInState(status.Provisioning.State), failed.Message)
-		err.isOfMachine = failed.Cause != metal3.RequestFailed
+		err.isOfMachine = failed.Cause == metal3.CallbackTimeout
 		return err
 	}
 	err := countedError(failed.Type, failed.Message)

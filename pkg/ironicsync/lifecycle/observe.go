@@ -75,10 +75,20 @@ func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
 		return false
 	}
-	if node.ProvisionState == ironic.Manageable && ironic.SaysNoWorker(node.LastError) {
-		return false // the inspection has not begun
+	if isInspectionRefused(node) {
+		return false
 	}
 	return !isInventoryRead(host.Status.Ironic, node)
+}
+
+// isInspectionRefused reports whether Ironic had no worker for the last inspection, whose end it shows all the same.
+func isInspectionRefused(node *ironic.Node) bool {
+	return node.InspectionFinishedAt != nil && node.ProvisionState == ironic.Manageable && ironic.SaysNoWorker(node.LastError)
+}
+
+// finishedAt returns when the node's last inspection ended, with the precision that is recorded.
+func finishedAt(node *ironic.Node) *metav1.MicroTime {
+	return new(metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond)))
 }
 
 // isInventoryRead reports whether the inventory of the node's last inspection was read, according to what is
@@ -196,7 +206,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeInspection(status, host, seen, now)
 	status.Ironic.InventoryPending = NeedsInventory(host, node) && !isInventoryRead(status.Ironic, node)
 	observeRegistration(status, recorded, now)
-	observeRamdiskTimeout(status, seen, now)
+	observeRamdiskTimeout(status, host, seen, now)
 	if node.Health != "" { // as it always is before Ironic API 1.109
 		status.Record.Health = node.Health
 	}
@@ -244,6 +254,9 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		// inspection has ended.)
 		*inspect = metal3.OperationMetric{Start: WholeSeconds(*began)}
 	}
+	if isInspectionRefused(node) {
+		status.Ironic.InspectionFinishedAt = finishedAt(node) // it has not begun, also when Ironic does not say any more why
+	}
 	if seen.Inspected == nil || !NeedsInventory(host, node) {
 		return
 	}
@@ -255,8 +268,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		return
 	}
 	endInspection(status, node, now)
-	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
-	status.Ironic.InspectionFinishedAt = &finished
+	status.Ironic.InspectionFinishedAt = finishedAt(node)
 	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails, status.Record.Inspected = seen.Inspected.Hardware, true
@@ -284,7 +296,7 @@ func endInspection(status *metal3.BareMetalHostStatus, node *ironic.Node, now ti
 
 func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) {
 	status.Record.UnusableInventory = &metal3.UnusableInventory{
-		InspectionFinishedAt: metav1.NewMicroTime(seen.Node.InspectionFinishedAt.Truncate(time.Microsecond)),
+		InspectionFinishedAt: *finishedAt(seen.Node),
 		Problem:              CutMessage(seen.Inspected.Problem),
 	}
 }
@@ -292,12 +304,27 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 // forgottenAfter is for how long a node must have been in a state in which Ironic itself works, without a reservation,
 // to be one that Ironic has forgotten. A conductor reserves a node before it changes its state, and
 // gives the reservation up after that, so there is no such time otherwise. Of a node that Ironic polls, it is longer: a conductor that is
-// stopped gives its reservations up, and fails some of its nodes when it is started again.
+// stopped, or cut off from the database, loses its reservations while it goes on working, for as long as graceful_shutdown_timeout and
+// drain_shutdown_timeout say (half an hour at most by default), and one that is started fails some of its nodes.
 func forgottenAfter(node *ironic.Node) time.Duration {
 	if node.IsNotPolled() {
 		return 20 * time.Second
 	}
-	return 5 * time.Minute
+	return time.Hour
+}
+
+// mayRegisterAnew reports whether a node that Ironic has forgotten may be deleted and registered anew, which adopts or cleans the machine: it runs
+// nothing, nobody else has begun anything with it or wants it left alone, and no host is deleted whose disks are being erased.
+func mayRegisterAnew(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus, node *ironic.Node) bool {
+	switch state := node.ProvisionState; {
+	case node.Maintenance, state.IsDeployed(), state == ironic.Adopting, status.Provisioning.State.RunsSomething(),
+		status.Record.Deployment != nil && status.Record.Deployment.Rebuild != nil,
+		node.InstanceUUID != "" && !IsOwnInstance(host, node.UUID, node.InstanceUUID):
+		return false
+	case !host.DeletionTimestamp.IsZero():
+		return state == ironic.Verifying || state == ironic.Inspecting
+	}
+	return true
 }
 
 // observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout, because it
@@ -309,14 +336,17 @@ func forgottenAfter(node *ironic.Node) time.Duration {
 // The timeout remains the cause of the failure during the abort that follows from it, and
 // until the next attempt. Otherwise the error would be that of Ironic, which only says that
 // somebody has requested the abort.
-func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation, now time.Time) {
+func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
-	message := silence(seen, now)
+	cause, message := silence(seen, now)
+	if cause == metal3.NodeForgotten && !node.IsNotPolled() && !mayRegisterAnew(host, status, node) {
+		message = ""
+	}
 	switch {
 	case node.ProvisionState == ironic.DeployWait && status.Provisioning.State == metal3.StateDeprovisioning:
 		// It was given up already, and the failure of the deployment says why; the request that undoes it is on its way.
 	case message != "":
-		status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: message}
+		status.Record.Failure = &metal3.Failure{Cause: cause, Message: message}
 	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
 	case node.ProvisionState.IsWaiting() && node.Reservation != "":
 	case isTimedOut(status):
@@ -324,12 +354,12 @@ func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation,
 	}
 }
 
-// silence returns why the state of a node that Ironic does not poll will not change any more, or nothing.
-func silence(seen Observation, now time.Time) string {
+// silence returns why the state of a node will not change any more, or nothing.
+func silence(seen Observation, now time.Time) (cause metal3.FailureCause, message string) {
 	node, limit := seen.Node, seen.CallbackTimeout
 	state := node.ProvisionState
 	if node.ProvisionUpdatedAt == nil || node.Reservation != "" || node.LockConcealed {
-		return ""
+		return "", ""
 	}
 	if !node.AnsweredAt.IsZero() {
 		now = node.AnsweredAt // our clock may differ from Ironic's
@@ -337,16 +367,16 @@ func silence(seen Observation, now time.Time) string {
 	age := now.Sub(*node.ProvisionUpdatedAt)
 	switch {
 	case node.IsNotPolled() && state.IsWaiting() && limit > 0 && age > limit:
-		return fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, state)
+		return metal3.CallbackTimeout, fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, state)
 	case state.IsWorked() && age > forgottenAfter(node):
-		return fmt.Sprintf("Ironic has forgotten the node, whose state is %s: its conductor was stopped while it worked on it", state)
+		return metal3.NodeForgotten, fmt.Sprintf("Ironic has forgotten the node, whose state is %s: its conductor was stopped while it worked on it", state)
 	}
-	return ""
+	return "", ""
 }
 
-// isStuck reports whether Ironic will never continue to work on the node.
+// isStuck reports whether Ironic will never continue to work on the node, and nobody wants it left alone.
 func isStuck(host *metal3.BareMetalHost, node *Node) bool {
-	return node.ProvisionState.IsWorked() && node.Reservation == "" && isTimedOut(&host.Status)
+	return node.ProvisionState.IsWorked() && node.Reservation == "" && hasCause(&host.Status, metal3.NodeForgotten) && !isInMaintenance(node, LeavingReason(host))
 }
 
 // observeRegistration notes that the BMC has accepted the credentials, which is known once the

@@ -186,8 +186,9 @@ func TestNextOfHost(t *testing.T) {
 		"cleaned, to be forced off":      {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.CleanWait), want: "abort"},
 		"deployment refused just now":    {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
 
-		"forgotten while deploying": {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying), want: "DeleteNode"},
-		"forgotten, but worked on":  {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
+		"forgotten while deploying":   {options: and(provisioning, forgotten), node: nodeIn(ironic.Deploying), want: "DeleteNode"},
+		"forgotten, in a maintenance": {options: and(provisioning, forgotten), node: nodeIn(ironic.Deploying, func(n *ironic.Node) { n.Maintenance = true }), want: "Wait"},
+		"forgotten, but worked on":    {options: and(provisioning, forgotten), node: nodeIn(ironic.Deploying, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
 
 		// Provisioned.
 		"checksum and user data changed": {options: and(provisionedHost, func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum = "other" }), node: nodeIn(ironic.Active), want: "Wait"},
@@ -277,6 +278,10 @@ func timedOut(h *metal3.BareMetalHost) {
 	h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout}
 }
 
+func forgotten(h *metal3.BareMetalHost) {
+	h.Status.Record.Failure = &metal3.Failure{Cause: metal3.NodeForgotten}
+}
+
 func hold(s *situation) { s.Hold = 7 * time.Second }
 
 func inspectionDisabled(h *metal3.BareMetalHost) {
@@ -304,7 +309,7 @@ func TestNextOfDeletedHost(t *testing.T) {
 		"cleaning failed, on":          {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "power-off"},
 		"in maintenance, on":           {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.Available, fault("")), want: "=deleting"},
 		"switching off given up":       {options: with(state(metal3.StatePoweringOffBeforeDelete), withError(metal3.PowerManagementError, "no", 3)), node: nodeIn(ironic.Active), want: "=deleting"},
-		"deprovisioning, forgotten":    {options: with(state(metal3.StateDeprovisioning), timedOut), node: nodeIn(ironic.Deleting), want: "DeleteNode"},
+		"deprovisioning, forgotten":    {options: with(state(metal3.StateDeprovisioning), forgotten), node: nodeIn(ironic.Deleting), want: "DeleteNode"},
 		"detached":                     {options: with(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)), want: "Release"},
 		"detached, delayed":            {options: with(provisionedHost, delayed, operational(metal3.OperationalStatusDetached)), want: "Wait"},
 		"detached, annotation removed": {options: with(provisionedHost, operational(metal3.OperationalStatusDetached)), want: "Attach"},

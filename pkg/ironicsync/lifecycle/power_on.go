@@ -90,6 +90,9 @@ func mayComeOn(status *metal3.BareMetalHostStatus, node *Node, now time.Time) bo
 		(asked.Target == string(ironic.TargetService) || asked.Target == string(ironic.TargetRebuild)) {
 		return true
 	}
+	if d := status.Record.Deployment; d != nil && d.Rebuild != nil && (node.ProvisionState == ironic.Deploying || node.ProvisionState == ironic.DeployWait) {
+		return true
+	}
 	asked := lastPowerOn(status, node.UUID)
 	return MaySwitchOn(node.TargetPowerState) || node.ProvisionState == ironic.Servicing || node.ProvisionState == ironic.ServiceWait ||
 		asked != nil && now.Sub(asked.At.Time) < powerOnLimit

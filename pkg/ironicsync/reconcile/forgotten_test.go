@@ -69,7 +69,7 @@ func TestConductorForgetsNodes(t *testing.T) {
 				if left := len(w.namesIn(test.state)); left != many-8 {
 					t.Fatalf("Ironic has forgotten %d nodes", left)
 				}
-				w.after(20*time.Minute, "all have ended", func() bool {
+				w.after(2*time.Hour, "all have ended", func() bool {
 					if test.end == nil {
 						return !slices.ContainsFunc(hosts, func(key types.NamespacedName) bool { return w.hostOf(key) != nil })
 					}
@@ -80,25 +80,34 @@ func TestConductorForgetsNodes(t *testing.T) {
 	}
 }
 
-// TestForgottenWhileInUse: a node that Ironic has forgotten while it serviced a machine is registered and adopted again, and what the machine
-// runs goes on.
+// TestForgottenWhileInUse: a node that Ironic has forgotten while it serviced a machine is left to people, and so is one that somebody has put into
+// maintenance: nothing happens to the machine.
 func TestForgottenWhileInUse(t *testing.T) {
-	inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
-		w.provisionedHost()
-		requests := func() (n int) {
-			for _, request := range []string{"power off", "soft power off", "rebooting", "soft rebooting", "deleted", "clean", "rebuild", "active"} {
-				n += w.sim.Count(request)
-			}
-			return n
-		}
-		before := requests()
-		w.setNode("provision_state", string(ironic.Servicing))
-		w.after(20*time.Minute, "adopted", func() bool { return w.sim.Count("adopt") > 0 && w.in(metal3.StateProvisioned)() })
-		time.Sleep(10 * time.Minute)
-		if n := requests() - before; n > 0 || w.host().Status.Record.Hold != nil {
-			t.Errorf("%d requests to a machine that is in use; held: %+v", n, w.host().Status.Record.Hold)
-		}
-	})
+	for name, set := range map[string]func(*world){
+		"serviced": func(w *world) { w.setNode("provision_state", string(ironic.Servicing)) },
+		"in a maintenance": func(w *world) {
+			w.setNode("maintenance", true)
+			w.setNode("provision_state", string(ironic.Cleaning))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
+				w.provisionedHost()
+				requests := func() (n int) {
+					for _, request := range []string{"power off", "soft power off", "rebooting", "soft rebooting", "deleted", "clean", "rebuild", "active", "adopt", "provide"} {
+						n += w.sim.Count(request)
+					}
+					return n
+				}
+				before, node := requests(), w.host().Status.Provisioning.ID
+				set(w)
+				time.Sleep(5 * time.Hour)
+				if n := requests() - before; n > 0 || w.host().Status.Provisioning.ID != node || len(w.sim.Sim.NodeUUIDs()) != 1 {
+					t.Errorf("%d requests to a machine that is in use", n)
+				}
+			})
+		})
+	}
 }
 
 // TestNoFreeWorker: a request that Ironic refuses because it has no free worker, after it has changed the state of the node and changed it
