@@ -15,8 +15,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-// PowerCuts records in etcd the power actions that are requested of Ironic here. Of hard power-offs: the leader sees that a host is to be off as soon as spec.online is written,
-// and would ask its operating system to shut down if it did not know that the power is to be cut.
+// PowerCuts records in etcd which power actions the subresource power requests of Ironic. For a hard power-off, that comes before spec.online
+// is written: the leader sees at once that the host is to be off, and would ask its operating system to shut down if it did not know that
+// the power is to be cut.
 type PowerCuts struct {
 	Hosts    store.Getter[*metal3.BareMetalHost]
 	Recorder HostRecorder
