@@ -105,6 +105,9 @@ func (t *task) switchTo(target string, timeout time.Duration) error {
 	}
 	switch target {
 	case fsm.Reboot:
+		if n.DisablePowerOff && n.powerInterface == "ipmitool" {
+			return t.reset(n, timeout)
+		}
 		state, err := t.s.readPower(t.c.ctx, n)
 		if err != nil {
 			return err
@@ -116,12 +119,27 @@ func (t *task) switchTo(target string, timeout time.Duration) error {
 		}
 		return t.s.switchPower(t.c.ctx, n, fsm.PowerOn, timeout)
 	case fsm.SoftReboot:
+		if n.DisablePowerOff && n.powerInterface == "ipmitool" {
+			return pythonError("Node %s hardware does not support feature soft power off, which is required based upon the requested configuration.", n.UUID)
+		}
 		if err := t.s.switchPower(t.c.ctx, n, fsm.SoftPowerOff, timeout); err != nil {
 			return err
 		}
 		return t.s.switchPower(t.c.ctx, n, fsm.PowerOn, timeout)
 	}
 	return t.s.switchPower(t.c.ctx, n, target, timeout)
+}
+
+// reset is how a machine is rebooted that must not be switched off, with IPMI. A machine that is off cannot be reset.
+func (t *task) reset(n *node, timeout time.Duration) error {
+	refused := false
+	if err := t.s.command(t.c.ctx, n, "power reset", func(b *BMC) { refused = b.power != fsm.PowerOn }); err != nil {
+		return err
+	}
+	if refused {
+		return errBMC(n, "power reset", false)
+	}
+	return t.s.switchPower(t.c.ctx, n, fsm.PowerOn, timeout)
 }
 
 // relatives is the part of a power change that concerns parent and child nodes.
