@@ -2342,10 +2342,10 @@ func schema_pkg_apis_metal3_v1alpha1_Failure(ref common.ReferenceCallback) commo
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the step failed, if that has nothing to do with what it asked for.\n\nPossible enum values:\n - `\"CallbackTimeout\"` means that a ramdisk has not called Ironic in time.\n - `\"NodeForgotten\"` means that no conductor of Ironic works on a node any more whose state says that one does.\n - `\"RequestFailed\"` means that a request to Ironic or to the cluster keeps failing.",
+							Description: "Why the step failed, if that has nothing to do with what it asked for.\n\nPossible enum values:\n - `\"CallbackTimeout\"` means that a ramdisk has not called Ironic in time.\n - `\"RequestFailed\"` means that a request to Ironic or to the cluster keeps failing.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"CallbackTimeout", "NodeForgotten", "RequestFailed"},
+							Enum:        []interface{}{"CallbackTimeout", "RequestFailed"},
 						},
 					},
 					"message": {
@@ -6329,6 +6329,19 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "The power state that Ironic is changing to. Empty if no change is in progress.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"unreservedSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since when the node has been seen without a reservation although its provision state or its target power state says that Ironic is at work on it. A conductor reserves a node while it works on it, so one that did was stopped. Absent otherwise.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"forgotten": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the node has been seen so for so long that no conductor can be at work on it any more: Ironic will never end what it has begun.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},

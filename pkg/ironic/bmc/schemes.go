@@ -41,7 +41,10 @@ func (a Access) IsPlainHTTP() bool { return a.endpoint.plainHTTP }
 
 // redfish reports whether the BMC speaks Redfish (or, with vendor extensions,
 // iDRAC); the others speak IPMI.
-func (a Access) redfish() bool { return a.Driver != "ipmi" }
+func (a Access) redfish() bool { return !a.IsIPMI() }
+
+// IsIPMI reports whether Ironic reaches the BMC by IPMI.
+func (a Access) IsIPMI() bool { return a.Driver == "ipmi" }
 
 // schemes are the accepted schemes, in the order in which errors list them.
 // The Redfish ones are also accepted with +http and +https.

@@ -61,7 +61,7 @@ func isReboot(asked *metal3.AskedPower) bool {
 }
 
 // isSwitching reports whether Ironic is at work on the power of a node, or is about to: it locks the node before it answers the request.
-func isSwitching(node *Node) bool { return node.TargetPowerState != "" || node.Reservation != "" }
+func isSwitching(node *Node) bool { return node.isBeingSwitched() || node.Reservation != "" }
 
 // observeAskedPower notes what has become of a request: once the machine is off, the only one was carried out. If it
 // was sent several times, the others may still be.
@@ -70,7 +70,7 @@ func observeAskedPower(status *metal3.BareMetalHostStatus) {
 	if asked == nil {
 		return
 	}
-	if asked.NodeUUID != node.UUID || node.PowerState == ironic.PowerOff && asked.Times <= 1 {
+	if _, off := powerOf(node); asked.NodeUUID != node.UUID || off && asked.Times <= 1 {
 		status.Record.AskedPower = nil
 	}
 }

@@ -204,7 +204,7 @@ func (c conditions) setRegistered(r *metal3.Registration) {
 // failureReason returns the reason of the condition StepFailed.
 func failureReason(failure metal3.Failure) string {
 	switch failure.Cause {
-	case metal3.CallbackTimeout, metal3.NodeForgotten:
+	case metal3.CallbackTimeout:
 		return metal3.CallbackTimeoutReason
 	case metal3.RequestFailed:
 		return metal3.RequestFailedReason

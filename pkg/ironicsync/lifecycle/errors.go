@@ -139,7 +139,7 @@ func failureOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *
 	var ofNode *hostError
 	if node := NodeOf(status); node != nil {
 		if ofNode = nodeError(status, host, node); ofNode != nil {
-			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted && !failure.IsOfIronic(ofNode.Message)
+			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted && !failure.IsOfIronic(ofNode.Message) && !node.Forgotten
 		}
 	}
 	registration := registrationError(status)
@@ -261,6 +261,9 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	}
 	if isFailedState(node.ProvisionState) && status.Ironic.AbortRequested {
 		return nil
+	}
+	if forgotten := forgottenError(status, host, node); forgotten != nil {
+		return forgotten
 	}
 	switch node.ProvisionState {
 	case ironic.Verifying, ironic.Adopting:

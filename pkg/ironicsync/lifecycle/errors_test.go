@@ -432,72 +432,6 @@ func TestGivenUpDeployment(t *testing.T) {
 	}
 }
 
-// TestForgottenNode checks that a node on which no conductor works any more is noticed soon, and only such a node.
-func TestForgottenNode(t *testing.T) {
-	polled := func(n *ironic.Node) { n.ParentNode = "" }
-	for name, test := range map[string]struct {
-		state   ironic.ProvisionState
-		age     time.Duration
-		change  func(node *ironic.Node)
-		timeout time.Duration
-		host    func(*metal3.BareMetalHost)
-		want    string
-		kept    bool // although it is forgotten
-	}{
-		"undeployed":                 {state: ironic.Deleting, age: 21 * time.Second, want: "Ironic has forgotten the node, whose state is deleting"},
-		"deployed":                   {state: ironic.Deploying, age: 21 * time.Second, timeout: time.Hour, want: "Ironic has forgotten the node"},
-		"by a clock that is ahead":   {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(time.Second) }},
-		"just begun":                 {state: ironic.Deleting, age: 19 * time.Second},
-		"worked on":                  {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.Reservation = "conductor-0" }},
-		"polled by Ironic":           {state: ironic.Deleting, age: time.Hour + time.Second, change: polled, want: "Ironic has forgotten the node"},
-		"polled, not long ago":       {state: ironic.Deleting, age: time.Hour - time.Second, change: polled},
-		"polled, and worked on":      {state: ironic.Deleting, age: 2 * time.Hour, change: func(n *ironic.Node) { polled(n); n.Reservation = "conductor-0" }},
-		"polled, and concealed":      {state: ironic.Deleting, age: 2 * time.Hour, change: func(n *ironic.Node) { polled(n); n.LockConcealed = true }},
-		"polled, in a maintenance":   {state: ironic.Deleting, age: 2 * time.Hour, change: func(n *ironic.Node) { polled(n); n.Maintenance = true }},
-		"in a maintenance":           {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.Maintenance = true }, kept: true, want: "Ironic has forgotten the node"},
-		"polled, in service":         {state: ironic.Servicing, age: 2 * time.Hour, change: polled},
-		"polled, while adopted":      {state: ironic.Adopting, age: 2 * time.Hour, change: polled},
-		"polled, of another user":    {state: ironic.Deploying, age: 2 * time.Hour, change: func(n *ironic.Node) { polled(n); n.InstanceUUID = "9f1d6a3e-0000-4000-8000-000000000000" }},
-		"polled, and runs something": {state: ironic.Deploying, age: 2 * time.Hour, change: polled, host: func(h *metal3.BareMetalHost) { h.Status.Provisioning.State = metal3.StateProvisioned }},
-		"polled, and rebuilt": {state: ironic.Deploying, age: 2 * time.Hour, change: polled, host: func(h *metal3.BareMetalHost) {
-			h.Status.Provisioning.State, h.Status.Record.Deployment = metal3.StateProvisioning, &metal3.Deployment{NodeUUID: h.Status.Provisioning.ID, Rebuild: &metal3.Rebuild{}}
-		}},
-		"polled, erased, and host deleted": {state: ironic.Cleaning, age: 2 * time.Hour, change: polled, host: func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} }},
-		"polled, inspected, and deleted": {state: ironic.Inspecting, age: 2 * time.Hour, change: polled, host: func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} },
-			want: "Ironic has forgotten the node"},
-		"polled, and waiting":    {state: ironic.CleanWait, age: 24 * time.Hour, timeout: 30 * time.Minute, change: polled},
-		"polled, while verified": {state: ironic.Verifying, age: 2 * time.Hour, change: polled, want: "Ironic has forgotten the node, whose state is verifying"},
-		"waiting for a ramdisk":  {state: ironic.CleanWait, age: 21 * time.Second, timeout: 30 * time.Minute},
-		"paused while cleaning":  {state: ironic.CleanHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
-		"paused while deploying": {state: ironic.DeployHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
-		"paused while serviced":  {state: ironic.ServiceHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
-		"at rest":                {state: ironic.Active, age: 24 * time.Hour, timeout: 30 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			host := newHost(withState(metal3.StateDeprovisioning))
-			if test.host != nil {
-				test.host(host)
-			}
-			since := now.Add(-test.age)
-			node := &ironic.Node{UUID: host.Status.Provisioning.ID, Address: ownBMC, ProvisionState: test.state, ParentNode: host.Status.Provisioning.ID, ProvisionUpdatedAt: &since}
-			if test.change != nil {
-				test.change(node)
-			}
-			host.Status, _ = Observe(host, Observation{CallbackTimeout: test.timeout, Node: node}, now)
-			got := ""
-			if isTimedOut(&host.Status) {
-				got = host.Status.Record.Failure.Message
-			}
-			if !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
-				t.Errorf("timed out: %q, want %q", got, test.want)
-			}
-			if stuck := isStuck(host, NodeOf(&host.Status)); stuck != (test.want != "" && !test.kept) {
-				t.Errorf("the node is given up: %t", stuck)
-			}
-		})
-	}
-}
-
 // Ironic writes the fault of a failed step before the state that goes with it, and
 // keeps the node reserved meanwhile. That is one failure, counted once.
 func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
@@ -576,8 +510,10 @@ func TestErrorsOfTheMachine(t *testing.T) {
 		"a step that Ironic refuses":         {record: func(h *metal3.BareMetalHost) { SetFailure(h, metal3.ProvisioningError, "no") }, want: 1},
 		"a step that gets no answer":         {record: func(h *metal3.BareMetalHost) { SetRequestFailing(h, Step{Do: Provision}, "HTTP 500") }},
 		"a ramdisk that does not call":       {record: timedOut, want: 1},
-		"a node that Ironic has forgotten":   {record: forgotten},
-		"cleaning that has failed":           {node: func(n *ironic.Node) { n.LastError = "erase failed" }, want: 1},
+		"a node that Ironic has forgotten": {record: func(h *metal3.BareMetalHost) {
+			h.Status.Ironic.ProvisionState, h.Status.Ironic.Forgotten = string(ironic.Deleting), true
+		}},
+		"cleaning that has failed": {node: func(n *ironic.Node) { n.LastError = "erase failed" }, want: 1},
 		"cleaning that Ironic has no disk space for": {node: func(n *ironic.Node) {
 			n.LastError = "Failed to prepare node n for cleaning: [Errno 28] No space left on device: '/shared/html/redfish/boot-n.iso'"
 		}},

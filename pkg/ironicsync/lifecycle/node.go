@@ -38,6 +38,8 @@ type Node struct {
 	MarkedHost, MarkedCluster string
 	// AutomatedClean is as in ironic.Node.
 	AutomatedClean string
+	// Forgotten is set if no conductor works on the node any more whose state or power target says that one does.
+	Forgotten bool
 	// UpdatingFirmware is as in ironic.Internals.
 	UpdatingFirmware bool
 	// OwnParent is ironic.Node.IsOwnParent.
@@ -71,6 +73,7 @@ func NodeOf(status *metal3.BareMetalHostStatus) *Node {
 		MarkedHost:           s.MarkedHost,
 		MarkedCluster:        s.MarkedCluster,
 		AutomatedClean:       s.AutomatedClean,
+		Forgotten:            s.Forgotten,
 		UpdatingFirmware:     s.UpdatingFirmware,
 		OwnParent:            s.OwnParent,
 		InventoryPending:     s.InventoryPending,

@@ -188,6 +188,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 		status.Ironic.InspectionFinishedAt, status.Ironic.UnreadInventory = before.InspectionFinishedAt, before.UnreadInventory
 	}
 	observeProgress(status.Ironic, before, node, now)
+	observeForgotten(status.Ironic, before, node, now)
 	recorded := NodeOf(status)
 	status.Ironic.AbortRequested = isAbortRequested(host, recorded)
 	settings.Observe(status, before, node, WholeSeconds(now))
@@ -301,52 +302,20 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 	}
 }
 
-// forgottenAfter is for how long a node must have been in a state in which Ironic itself works, without a reservation,
-// to be one that Ironic has forgotten. A conductor reserves a node before it changes its state, and
-// gives the reservation up after that, so there is no such time otherwise. Of a node that Ironic polls, it is longer: a conductor that is
-// stopped, or cut off from the database, loses its reservations while it goes on working, for as long as graceful_shutdown_timeout and
-// drain_shutdown_timeout say (half an hour at most by default), and one that is started fails some of its nodes.
-func forgottenAfter(node *ironic.Node) time.Duration {
-	if node.IsNotPolled() {
-		return 20 * time.Second
-	}
-	return time.Hour
-}
-
-// mayRegisterAnew reports whether a node that Ironic has forgotten may be deleted and registered anew, which adopts or cleans the machine: it runs
-// nothing, nobody else has begun anything with it or wants it left alone, and no host is deleted whose disks are being erased.
-func mayRegisterAnew(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus, node *ironic.Node) bool {
-	switch state := node.ProvisionState; {
-	case node.Maintenance, state.IsDeployed(), state == ironic.Adopting, status.Provisioning.State.RunsSomething(),
-		status.Record.Deployment != nil && status.Record.Deployment.Rebuild != nil,
-		node.InstanceUUID != "" && !IsOwnInstance(host, node.UUID, node.InstanceUUID):
-		return false
-	case !host.DeletionTimestamp.IsZero():
-		return state == ironic.Verifying || state == ironic.Inspecting
-	}
-	return true
-}
-
 // observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout, because it
-// does not poll the node (ironic.Node.IsNotPolled). If the conductor died while working on such
-// a node, the node remains in the same state for ever, without a reservation. So do most of many nodes that a conductor has worked on
-// when it was stopped: when it starts, it fails only as many in each state as periodic_max_workers says, eight by default, and the others
-// never. Each heartbeat of a ramdisk renews provision_updated_at.
+// does not poll the node (ironic.Node.IsNotPolled). Each heartbeat of a ramdisk renews provision_updated_at.
 //
 // The timeout remains the cause of the failure during the abort that follows from it, and
 // until the next attempt. Otherwise the error would be that of Ironic, which only says that
 // somebody has requested the abort.
 func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
-	cause, message := silence(seen, now)
-	if cause == metal3.NodeForgotten && !node.IsNotPolled() && !mayRegisterAnew(host, status, node) {
-		message = ""
-	}
+	message := silence(seen, now)
 	switch {
 	case node.ProvisionState == ironic.DeployWait && status.Provisioning.State == metal3.StateDeprovisioning:
 		// It was given up already, and the failure of the deployment says why; the request that undoes it is on its way.
 	case message != "":
-		status.Record.Failure = &metal3.Failure{Cause: cause, Message: message}
+		status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: message}
 	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
 	case node.ProvisionState.IsWaiting() && node.Reservation != "":
 	case isTimedOut(status):
@@ -354,29 +323,19 @@ func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.Bare
 	}
 }
 
-// silence returns why the state of a node will not change any more, or nothing.
-func silence(seen Observation, now time.Time) (cause metal3.FailureCause, message string) {
+// silence returns why a ramdisk will not call any more, or nothing.
+func silence(seen Observation, now time.Time) string {
 	node, limit := seen.Node, seen.CallbackTimeout
-	state := node.ProvisionState
-	if node.ProvisionUpdatedAt == nil || node.Reservation != "" || node.LockConcealed {
-		return "", ""
+	if node.ProvisionUpdatedAt == nil || node.Reservation != "" || node.LockConcealed || !node.IsNotPolled() || !node.ProvisionState.IsWaiting() || limit == 0 {
+		return ""
 	}
 	if !node.AnsweredAt.IsZero() {
 		now = node.AnsweredAt // our clock may differ from Ironic's
 	}
-	age := now.Sub(*node.ProvisionUpdatedAt)
-	switch {
-	case node.IsNotPolled() && state.IsWaiting() && limit > 0 && age > limit:
-		return metal3.CallbackTimeout, fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, state)
-	case state.IsWorked() && age > forgottenAfter(node):
-		return metal3.NodeForgotten, fmt.Sprintf("Ironic has forgotten the node, whose state is %s: its conductor was stopped while it worked on it", state)
+	if now.Sub(*node.ProvisionUpdatedAt) <= limit {
+		return ""
 	}
-	return "", ""
-}
-
-// isStuck reports whether Ironic will never continue to work on the node, and nobody wants it left alone.
-func isStuck(host *metal3.BareMetalHost, node *Node) bool {
-	return node.ProvisionState.IsWorked() && node.Reservation == "" && hasCause(&host.Status, metal3.NodeForgotten) && !isInMaintenance(node, LeavingReason(host))
+	return fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, node.ProvisionState)
 }
 
 // observeRegistration notes that the BMC has accepted the credentials, which is known once the

@@ -252,7 +252,7 @@ type Situation struct {
 //	transfer.go       moves to another Ironic
 func Next(s Situation) Step {
 	s.node = NodeOf(&s.Host.Status)
-	step := plan(s)
+	step := s.switchedOnFor(plan(s))
 	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
 		step = Step{Do: ForgetRequest}
 	}

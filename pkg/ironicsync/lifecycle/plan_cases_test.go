@@ -219,7 +219,8 @@ func TestNextOfHost(t *testing.T) {
 		"the same, and locked":           {options: and(provisionedHost, requestFailing), node: nodeIn(ironic.Active, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
 		"the same, and paused":           {options: and(provisionedHost, requestFailing, annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active), want: "Wait"},
 		"power on the way":               {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
-		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
+		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "power-on"},
+		"power not known, to be off":     {options: and(provisionedHost, offline), node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "soft-power-off"},
 		"power not known, nor asked for": {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
 		"power in error, to be on":       {options: provisionedHost, node: nodeIn(ironic.Active, powerError), want: "power-on"},
 		"power in error, to be off":      {options: and(provisionedHost, offline), node: nodeIn(ironic.Active, powerError), want: "soft-power-off"},
@@ -278,9 +279,7 @@ func timedOut(h *metal3.BareMetalHost) {
 	h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout}
 }
 
-func forgotten(h *metal3.BareMetalHost) {
-	h.Status.Record.Failure = &metal3.Failure{Cause: metal3.NodeForgotten}
-}
+func forgotten(h *metal3.BareMetalHost) { h.Status.Ironic = &metal3.IronicStatus{Forgotten: true} }
 
 func hold(s *situation) { s.Hold = 7 * time.Second }
 
@@ -309,7 +308,8 @@ func TestNextOfDeletedHost(t *testing.T) {
 		"cleaning failed, on":          {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "power-off"},
 		"in maintenance, on":           {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.Available, fault("")), want: "=deleting"},
 		"switching off given up":       {options: with(state(metal3.StatePoweringOffBeforeDelete), withError(metal3.PowerManagementError, "no", 3)), node: nodeIn(ironic.Active), want: "=deleting"},
-		"deprovisioning, forgotten":    {options: with(state(metal3.StateDeprovisioning), forgotten), node: nodeIn(ironic.Deleting), want: "DeleteNode"},
+		"deprovisioning, forgotten":    {options: with(state(metal3.StateDeprovisioning), forgotten), node: nodeIn(ironic.Deleting), want: "Wait"},
+		"forgotten, and not polled":    {options: with(state(metal3.StateDeprovisioning), forgotten), node: nodeIn(ironic.Deleting, func(n *ironic.Node) { n.ParentNode = "u" }), want: "DeleteNode"},
 		"detached":                     {options: with(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)), want: "Release"},
 		"detached, delayed":            {options: with(provisionedHost, delayed, operational(metal3.OperationalStatusDetached)), want: "Wait"},
 		"detached, annotation removed": {options: with(provisionedHost, operational(metal3.OperationalStatusDetached)), want: "Attach"},

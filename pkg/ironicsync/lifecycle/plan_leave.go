@@ -286,10 +286,11 @@ func powerOffBeforeDelete(s Situation, giveUp bool) Step {
 	deployed := *node
 	deployed.ProvisionState = ironic.Active
 	withoutRamdisk.node = &deployed
+	_, off := powerOf(node)
 	switch {
-	case node.TargetPowerState != "":
+	case node.isBeingSwitched():
 		return Step{Do: Wait}
-	case node.PowerState == ironic.PowerOff, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
+	case off, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
 		return setState(metal3.StateDeleting)
 	case mustRegister(withoutRamdisk):
 		return Step{Do: Register, Retry: isRefused(host)}

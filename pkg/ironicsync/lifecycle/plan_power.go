@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // rebootRequest combines the reboot annotations of a host.
@@ -176,16 +177,10 @@ func isForcedOnce(host *metal3.BareMetalHost) bool {
 func nextOfPower(s Situation) Step {
 	host, node := s.Host, s.node
 	switch {
-	case node.TargetPowerState != "":
+	case node.isBeingSwitched():
 		return Step{Do: Wait} // a change is under way
-	case node.PowerState == "" && !(node.OwnParent && host.Spec.Online):
-		// Ironic does not know the power state yet. Of a node that it does not poll, it learns
-		// the state only from a power action.
-		return Step{Do: Wait}
 	}
-	// Neither is so if the BMC has said something that Ironic does not understand ("error"). Then the machine is switched all the
-	// same, and nothing is taken for done: who fences a machine relies on off.
-	on, off := node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
+	on, off := powerOf(node)
 	reboot := rebootRequestOf(host)
 	left, mayGoOff := s.powerOffMayStillCome()
 	if hasGoneReboots(host) && !(isPowerKept(host) && (off || mayGoOff)) { // which has yet to be switched on
@@ -216,10 +211,20 @@ func nextOfPower(s Situation) Step {
 	return s.switchTo(ironic.TargetSoftPowerOff)
 }
 
+// powerOf reports whether the machine is known to be on or off. Neither is so if the BMC has said something that Ironic does not understand
+// ("error" with IPMI, nothing with Redfish), or if the power state may be an old one. Then the machine is switched all the same, and nothing is
+// taken for done: who fences a machine relies on off.
+func powerOf(node *Node) (on, off bool) {
+	if node.isSwitchForgotten() {
+		return false, false
+	}
+	return node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
+}
+
 // nextOfPowerWithoutOff is nextOfPower for a host whose power must not be switched off: it can only be rebooted.
 func (s Situation) nextOfPowerWithoutOff() Step {
 	host, node := s.Host, s.node
-	on, off := node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
+	on, off := powerOf(node)
 	reboot := rebootRequestOf(host)
 	left, mayGoOff := s.powerOffMayStillCome()
 	online, due := host.Spec.Online || off && isPowerKept(host), on && (reboot.once || reboot.due)
@@ -236,6 +241,36 @@ func (s Situation) nextOfPowerWithoutOff() Step {
 		return Step{Do: ClearRebootRequest}
 	}
 	return Step{Do: Wait}
+}
+
+// switchedOnFor returns step, or the one that switches the machine on before: Ironic reboots a machine that must not be switched off to have it
+// boot its ramdisk, with IPMI by a reset, which a BMC refuses while the machine is off. With Redfish it switches it on.
+func (s Situation) switchedOnFor(step Step) Step {
+	host := s.Host
+	if !host.Spec.DisablePowerOff || s.node == nil || s.node.ProvisionState.IsInTransit() || !rebootsMachine(step) {
+		return step
+	}
+	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
+	if _, off := powerOf(s.node); !off || err != nil || !access.IsIPMI() {
+		return step
+	}
+	if s.node.isBeingSwitched() {
+		return Step{Do: Wait}
+	}
+	return s.switchTo(ironic.TargetPowerOn)
+}
+
+// rebootsMachine reports whether Ironic reboots a machine that must not be switched off for a step of an idle node.
+func rebootsMachine(step Step) bool {
+	switch step.Do {
+	case Deploy:
+		return true
+	case Prepare:
+		return step.Clean != nil
+	case Provision:
+		return step.Target == ironic.TargetInspect || step.Target == ironic.TargetProvide || step.Target == ironic.TargetDeleted
+	}
+	return false
 }
 
 // switchTo switches the power, after a back-off if that has failed before.

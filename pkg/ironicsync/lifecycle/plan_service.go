@@ -23,9 +23,8 @@ func nextOfActive(s Situation) Step {
 		return power // the machine can be switched on
 	}
 	service, err := s.nextService()
-	isBoot := power.Do == SwitchPower && power.Power == ironic.TargetPowerOn
 	open := openService(s.Host, s.node)
-	if left, may := s.mayStillCome(ironic.TargetService); may && isBoot {
+	if left, may := s.mayStillCome(ironic.TargetService); may && switchesOn(power) {
 		return Step{Do: Wait, After: left} // it would interrupt the machine, or be carried out a second time
 	}
 	switch {
@@ -33,7 +32,7 @@ func nextOfActive(s Situation) Step {
 		return s.orReport(power, err.Error())
 	case service == nil && mustConclude(s), open != nil && open.Phase == metal3.PreparationRequested && s.node.PowerState == ironic.PowerOn:
 		return Step{Do: EndServicing}
-	case service == nil, !isBoot, open != nil && open.Phase == metal3.PreparationFailed:
+	case service == nil, !s.isBoot(power), open != nil && open.Phase == metal3.PreparationFailed:
 		return power
 	case !s.CanService:
 		return s.orReport(power, noServiceMessage)
@@ -46,6 +45,14 @@ func nextOfActive(s Situation) Step {
 	return Step{Do: Service, Clean: service, Error: metal3.ServicingError}
 }
 
+// isBoot reports whether a step switches on a machine that is off. One whose power state is not known may be running.
+func (s Situation) isBoot(step Step) bool {
+	_, off := powerOf(s.node)
+	return off && switchesOn(step)
+}
+
+func switchesOn(step Step) bool { return step.Do == SwitchPower && step.Power == ironic.TargetPowerOn }
+
 // isAboutToBeServiced reports whether the host is off, and a service is what it is switched on with.
 func (s Situation) isAboutToBeServiced() bool {
 	if s.node == nil || s.node.ProvisionState != ironic.Active || !s.CanService || contradictionOf(s, Step{Do: Service}) != nil {
@@ -53,7 +60,7 @@ func (s Situation) isAboutToBeServiced() bool {
 	}
 	power, open := nextOfPower(s), openService(s.Host, s.node)
 	service, err := s.nextService()
-	return power.Do == SwitchPower && power.Power == ironic.TargetPowerOn && service != nil && err == nil && (open == nil || open.Phase != metal3.PreparationFailed)
+	return s.isBoot(power) && service != nil && err == nil && (open == nil || open.Phase != metal3.PreparationFailed)
 }
 
 // orReport returns step, or the step that records message as the host's error if it is not recorded yet.

@@ -70,6 +70,7 @@ func recordNode(host *metal3.BareMetalHost, node *ironic.Node) {
 	host.Status.Ironic = ironicStatus(node)
 	if before != nil {
 		host.Status.Ironic.AbortRequested, host.Status.Ironic.InspectionFinishedAt = before.AbortRequested, before.InspectionFinishedAt
+		host.Status.Ironic.Forgotten = before.Forgotten && node.Reservation == ""
 	}
 	host.Status.Ironic.InventoryPending = NeedsInventory(host, node)
 }

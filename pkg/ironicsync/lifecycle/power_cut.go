@@ -75,7 +75,7 @@ func observePowerCut(status *metal3.BareMetalHostStatus, host *metal3.BareMetalH
 		return
 	}
 	revoked := host.Spec.Online && now.Sub(cut.RequestedAt.Time) > powerCutLimit
-	if cut.NodeUUID != node.UUID || node.PowerState == ironic.PowerOff || revoked {
+	if _, off := powerOf(node); cut.NodeUUID != node.UUID || off || revoked {
 		status.Record.PowerCut = nil
 	}
 }

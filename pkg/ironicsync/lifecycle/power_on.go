@@ -86,7 +86,7 @@ func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus, n
 // mayComeOn reports whether Ironic is about to switch a machine on that is off, or may be. A service and a rebuild end with a machine that
 // is on, and have it off for moments.
 func mayComeOn(status *metal3.BareMetalHostStatus, node *Node, now time.Time) bool {
-	if asked := status.Record.Asked; asked != nil && asked.NodeUUID == node.UUID &&
+	if asked := status.Record.Asked; asked != nil && asked.NodeUUID == node.UUID && now.Sub(asked.At.Time) < powerOnLimit &&
 		(asked.Target == string(ironic.TargetService) || asked.Target == string(ironic.TargetRebuild)) {
 		return true
 	}

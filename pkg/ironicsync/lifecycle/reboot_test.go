@@ -151,27 +151,32 @@ func TestFencedWhileComingOn(t *testing.T) {
 	old := func(h *metal3.BareMetalHost) { BeginPowerOn(h, "1", isOff.UUID, now.Add(-powerOnLimit)) }
 	changing := func(target ironic.ProvisionTarget) func(*metal3.BareMetalHost) {
 		return func(h *metal3.BareMetalHost) {
-			h.Status.Record.Asked = &metal3.AskedChange{NodeUUID: isOff.UUID, Target: string(target), ProvisionState: string(ironic.Active), Times: 1}
+			h.Status.Record.Asked = &metal3.AskedChange{NodeUUID: isOff.UUID, Target: string(target), ProvisionState: string(ironic.Active), At: WholeSeconds(now), Times: 1}
 		}
+	}
+	changingLongAgo := func(h *metal3.BareMetalHost) {
+		changing(ironic.TargetService)(h)
+		h.Status.Record.Asked.At = WholeSeconds(now.Add(-powerOnLimit))
 	}
 	for name, test := range map[string]struct {
 		node  *ironic.Node
 		asked func(*metal3.BareMetalHost)
 		want  bool
 	}{
-		"off":                           {node: isOff},
-		"coming on":                     {node: switchingTo(ironic.TargetPowerOn), want: true},
-		"being rebooted":                {node: switchingTo(ironic.TargetReboot), want: true},
-		"being rebooted by its system":  {node: switchingTo(ironic.TargetSoftReboot), want: true},
-		"going off":                     {node: switchingTo(ironic.TargetPowerOff)},
-		"asked for":                     {node: isOff, asked: asked(isOff.UUID), want: true},
-		"asked for, of a former node":   {node: isOff, asked: asked("another")},
-		"accepted, and observed since":  {node: isOff, asked: answered(ironic.TargetPowerOn)},
-		"refused":                       {node: isOff, asked: answered("")},
-		"asked for long ago":            {node: isOff, asked: old},
-		"a service was asked for":       {node: isOff, asked: changing(ironic.TargetService), want: true},
-		"a rebuild was asked for":       {node: isOff, asked: changing(ironic.TargetRebuild), want: true},
-		"an undeployment was asked for": {node: isOff, asked: changing(ironic.TargetDeleted)},
+		"off":                              {node: isOff},
+		"coming on":                        {node: switchingTo(ironic.TargetPowerOn), want: true},
+		"being rebooted":                   {node: switchingTo(ironic.TargetReboot), want: true},
+		"being rebooted by its system":     {node: switchingTo(ironic.TargetSoftReboot), want: true},
+		"going off":                        {node: switchingTo(ironic.TargetPowerOff)},
+		"asked for":                        {node: isOff, asked: asked(isOff.UUID), want: true},
+		"asked for, of a former node":      {node: isOff, asked: asked("another")},
+		"accepted, and observed since":     {node: isOff, asked: answered(ironic.TargetPowerOn)},
+		"refused":                          {node: isOff, asked: answered("")},
+		"asked for long ago":               {node: isOff, asked: old},
+		"a service was asked for":          {node: isOff, asked: changing(ironic.TargetService), want: true},
+		"a service was asked for long ago": {node: isOff, asked: changingLongAgo},
+		"a rebuild was asked for":          {node: isOff, asked: changing(ironic.TargetRebuild), want: true},
+		"an undeployment was asked for":    {node: isOff, asked: changing(ironic.TargetDeleted)},
 		"being rebuilt": {node: nodeIn(ironic.DeployWait, off), asked: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: isOff.UUID, Rebuild: &metal3.Rebuild{}}
 		}, want: true},

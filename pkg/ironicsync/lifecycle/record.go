@@ -95,9 +95,9 @@ func IsAnyRequestFailing(status *metal3.BareMetalHostStatus) bool {
 	return IsRequestFailing(status) || r != nil && r.Reason == metal3.RequestFailedReason
 }
 
-// isTimedOut reports whether observeRamdiskTimeout has timed out the host's ramdisk, or what Ironic did with its node.
+// isTimedOut reports whether observeRamdiskTimeout has timed out the host's ramdisk.
 func isTimedOut(status *metal3.BareMetalHostStatus) bool {
-	return hasCause(status, metal3.CallbackTimeout) || hasCause(status, metal3.NodeForgotten)
+	return hasCause(status, metal3.CallbackTimeout)
 }
 
 func hasCause(status *metal3.BareMetalHostStatus, cause metal3.FailureCause) bool {

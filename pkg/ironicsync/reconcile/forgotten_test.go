@@ -4,6 +4,7 @@ package reconcile_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,9 +102,12 @@ func TestForgottenWhileInUse(t *testing.T) {
 				}
 				before, node := requests(), w.host().Status.Provisioning.ID
 				set(w)
-				time.Sleep(5 * time.Hour)
+				time.Sleep(2 * time.Hour)
 				if n := requests() - before; n > 0 || w.host().Status.Provisioning.ID != node || len(w.sim.Sim.NodeUUIDs()) != 1 {
 					t.Errorf("%d requests to a machine that is in use", n)
+				}
+				if message := w.host().Status.ErrorMessage; !strings.Contains(message, "has forgotten the node") {
+					t.Errorf("the host shows the error %q", message)
 				}
 			})
 		})

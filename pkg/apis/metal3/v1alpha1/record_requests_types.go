@@ -12,8 +12,6 @@ import (
 const (
 	// CallbackTimeout means that a ramdisk has not called Ironic in time.
 	CallbackTimeout FailureCause = "CallbackTimeout"
-	// NodeForgotten means that no conductor of Ironic works on a node any more whose state says that one does.
-	NodeForgotten FailureCause = "NodeForgotten"
 	// RequestFailed means that a request to Ironic or to the cluster keeps failing.
 	RequestFailed FailureCause = "RequestFailed"
 )

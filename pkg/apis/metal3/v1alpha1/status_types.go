@@ -312,6 +312,17 @@ type IronicStatus struct {
 	// +optional
 	TargetPowerState string `json:"targetPowerState,omitempty"`
 
+	// Since when the node has been seen without a reservation although its provision state or its
+	// target power state says that Ironic is at work on it. A conductor reserves a node while it
+	// works on it, so one that did was stopped. Absent otherwise.
+	// +optional
+	UnreservedSince *metav1.Time `json:"unreservedSince,omitempty"`
+
+	// Whether the node has been seen so for so long that no conductor can be at work on it any more:
+	// Ironic will never end what it has begun.
+	// +optional
+	Forgotten bool `json:"forgotten,omitempty"`
+
 	// What Ironic is doing that takes minutes: inspect, clean, deploy or service. Empty if it
 	// is doing none of these.
 	// +optional

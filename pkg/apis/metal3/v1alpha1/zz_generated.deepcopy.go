@@ -3018,6 +3018,10 @@ func (in *IronicStatus) DeepCopyInto(out *IronicStatus) {
 		in, out := &in.StateChangedAt, &out.StateChangedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.UnreservedSince != nil {
+		in, out := &in.UnreservedSince, &out.UnreservedSince
+		*out = (*in).DeepCopy()
+	}
 	if in.OperationStartedAt != nil {
 		in, out := &in.OperationStartedAt, &out.OperationStartedAt
 		*out = (*in).DeepCopy()

@@ -203,5 +203,5 @@ func (n *knownNodes) Has(node *ironic.Node, generation uint64) bool {
 // lifecycle.Observation.CallbackTimeout). Ironic 29.0 polls hardly any node, so those at rest must not be looked at each time.
 // Of a node that Ironic cannot show, nothing else tells when it can again.
 func mayChangeUnseen(node *ironic.Node) bool {
-	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit() || node.Reservation == "" && node.ProvisionState.IsWorked()
+	return node.Unreadable != "" || node.IsNotPolled() && node.ProvisionState.IsInTransit() || node.Reservation == "" && (node.ProvisionState.IsWorked() || node.TargetPowerState != "")
 }
