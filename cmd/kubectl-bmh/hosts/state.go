@@ -51,7 +51,7 @@ func Power(host *metal3.BareMetalHost) string {
 // PowerChange says in words how Ironic is changing the power, or returns an empty text if it does not.
 func PowerChange(host *metal3.BareMetalHost) string {
 	ironic := host.Status.Ironic
-	if ironic == nil || ironic.TargetPowerState == "" {
+	if ironic == nil || ironic.TargetPowerState == "" || ironic.Forgotten {
 		return ""
 	}
 	from, to := powerWord(ironic.PowerState), powerWord(ironic.TargetPowerState)

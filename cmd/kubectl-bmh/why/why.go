@@ -257,6 +257,7 @@ func (e *hostExplanation) powerMismatch() {
 	ironic := e.host.Status.Ironic
 	switch {
 	case ironic == nil || hosts.IsDetached(e.host) || e.host.DeletionTimestamp != nil:
+	case ironic.Forgotten: // which is the host's error
 	case ironic.TargetPowerState != "":
 		e.say("Ironic is %s.", hosts.PowerChange(e.host))
 	case strings.HasSuffix(hosts.Power(e.host), "!"):

@@ -147,7 +147,8 @@ func deploymentFound(host *metal3.BareMetalHost, node *Node) *metal3.Deployment 
 	if was != nil && was.NodeUUID == node.UUID && (was.KeepPower || was.InstanceUUID == node.InstanceUUID) {
 		d.KeepPower = was.KeepPower
 	} else {
-		d.KeepPower = node.PowerState != ironic.PowerOff && !host.Spec.Online
+		_, off := powerOf(node)
+		d.KeepPower = !(off && node.TargetPowerState == "") && !host.Spec.Online
 	}
 	return d
 }

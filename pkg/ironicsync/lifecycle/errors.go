@@ -288,6 +288,8 @@ func nodeError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 		return failedNodeError(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch text := lastPowerError(status, node); {
+	case node.isSwitchForgotten():
+		return newError(metal3.PowerManagementError, forgottenSwitch(node))
 	case rebootFailure(status, node) != "" && isDueReboot(host, status):
 		return newError(metal3.PowerManagementError, rebootFailure(status, node))
 	case powerActionFailed(node, text) && !isPoweredAsWanted(host, node):
@@ -372,8 +374,9 @@ func isPoweredAsWanted(host *metal3.BareMetalHost, node *Node) bool {
 	if !host.DeletionTimestamp.IsZero() {
 		return false
 	}
-	if isWantedOn(host) {
-		return node.PowerState == ironic.PowerOn
+	on, off := powerOf(node)
+	if isWantedOn(host) || host.Spec.DisablePowerOff && host.Spec.Online {
+		return on
 	}
-	return node.PowerState == ironic.PowerOff
+	return off
 }

@@ -34,11 +34,12 @@ func observeForgotten(status, before *metal3.IronicStatus, node *ironic.Node, no
 		return
 	}
 	since := WholeSeconds(now)
-	if before != nil && before.NodeUUID == status.NodeUUID && before.ProvisionState == status.ProvisionState && before.UnreservedSince != nil {
+	isSame := before != nil && before.NodeUUID == status.NodeUUID && before.ProvisionState == status.ProvisionState && before.UnreservedSince != nil
+	if isSame {
 		since = *before.UnreservedSince
 	}
 	status.UnreservedSince = &since
-	status.Forgotten = now.Sub(since.Time) > forgottenAfter(node)
+	status.Forgotten = isSame && before.Forgotten || now.Sub(since.Time) > forgottenAfter(node)
 }
 
 // isBeingSwitched reports whether Ironic is changing the power state of the node.
@@ -75,12 +76,14 @@ func mayRegisterAnew(host *metal3.BareMetalHost, node *Node) bool {
 	return true
 }
 
-// forgottenError returns what to say of a node that Ironic has forgotten; nil if it has not.
+// forgottenSwitch says what is wrong with a node that isSwitchForgotten.
+func forgottenSwitch(node *Node) string {
+	return fmt.Sprintf("Ironic has forgotten that it was changing the power state (target %s), and does not compare it with the machine any more: its conductor was stopped meanwhile. The next power action ends that", node.TargetPowerState)
+}
+
+// forgottenError returns what to say of a node on which Ironic will never continue to work; nil if it may.
 func forgottenError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *Node) *hostError {
-	switch {
-	case node.isSwitchForgotten():
-		return newError(metal3.PowerManagementError, fmt.Sprintf("Ironic has forgotten that it was changing the power state (target %s), and does not compare it with the machine any more: its conductor was stopped meanwhile", node.TargetPowerState))
-	case !node.Forgotten || !node.ProvisionState.IsWorked():
+	if !node.Forgotten || !node.ProvisionState.IsWorked() {
 		return nil
 	}
 	kind := errorTypeInState(status.Provisioning.State)

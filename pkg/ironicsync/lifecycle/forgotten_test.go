@@ -103,6 +103,7 @@ func TestReservedMeanwhileIsNotForgotten(t *testing.T) {
 	look(59*time.Minute, "conductor-0", false)
 	look(2*time.Hour, "", false)
 	look(3*time.Hour+time.Second, "", true)
+	look(2*time.Hour, "", true) // by a replica whose clock lags
 	look(4*time.Hour, "conductor-1", false)
 }
 
@@ -116,11 +117,12 @@ func TestForgottenSwitch(t *testing.T) {
 	}{
 		"to be on, was on":         {host: provisionedHost, power: ironic.PowerOn, target: ironic.TargetPowerOff, want: "power-on"},
 		"to be on, was off":        {host: provisionedHost, power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "power-on"},
-		"to be off, was on":        {host: and(provisionedHost, offline), power: ironic.PowerOn, target: ironic.TargetPowerOff, want: "power-off"},
-		"to be off, was off":       {host: and(provisionedHost, offline), power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "power-off"},
+		"to be off, was on":        {host: and(provisionedHost, offline), power: ironic.PowerOn, target: ironic.TargetPowerOff, want: "soft-power-off"},
+		"to be off, was off":       {host: and(provisionedHost, offline), power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "soft-power-off"},
 		"is deleted, was off":      {host: []hostOption{withState(metal3.StatePoweringOffBeforeDelete), deleted}, power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "power-off"},
 		"never off, was off":       {host: and(provisionedHost, neverOff), power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "power-on"},
 		"left on, was on":          {host: and([]hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, withPower(true)}, keepsPower), power: ironic.PowerOn, target: ironic.TargetPowerOn, want: "Wait"},
+		"left on, was off":         {host: and([]hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, withPower(true)}, keepsPower), power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "Wait"},
 		"available, to be on, off": {host: []hostOption{withState(metal3.StateAvailable), prepared}, power: ironic.PowerOff, target: ironic.TargetPowerOn, want: "power-on"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,5 +153,47 @@ func TestForgottenSwitch(t *testing.T) {
 				t.Errorf("%s: %s", host.Status.ErrorType, host.Status.ErrorMessage)
 			}
 		})
+	}
+}
+
+// TestForgottenReboot: a reboot that Ironic has forgotten has not happened, and is due again.
+func TestForgottenReboot(t *testing.T) {
+	host := newHost(and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, ""))...)
+	host.Status.Record.Rebooted = map[string]string{metal3.RebootAnnotation: ""}
+	host.Status.Record.Reboot = &metal3.Reboot{NodeUUID: "u", Target: string(ironic.TargetReboot), Annotations: []string{metal3.RebootAnnotation}}
+	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn })
+	for _, at := range []time.Duration{0, 2 * time.Hour} {
+		host.Status, _ = Observe(host, Observation{Node: node}, now.Add(at))
+	}
+	if _, done := host.Status.Record.Rebooted[metal3.RebootAnnotation]; done || host.Status.Record.Reboot != nil {
+		t.Errorf("recorded: %v %v", host.Status.Record.Rebooted, host.Status.Record.Reboot)
+	}
+}
+
+// TestForgottenNodeIsLetGo: a host whose node Ironic has forgotten can be detached, which does nothing to the machine, unless somebody wants the
+// node left alone.
+func TestForgottenNodeIsLetGo(t *testing.T) {
+	for want, change := range map[string]func(*ironic.Node){
+		"DeleteNode": func(*ironic.Node) {}, "Wait": func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "mine" },
+	} {
+		host := newHost(and(provisionedHost, annotated(metal3.DetachedAnnotation, ""), forgotten)...)
+		if got := nextOf(planned(host, nodeIn(ironic.Servicing, change))).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestFoundWhileComingOn: a machine that is found off while it is being switched on is left on.
+func TestFoundWhileComingOn(t *testing.T) {
+	for name, test := range map[string]struct {
+		node *ironic.Node
+		want bool
+	}{
+		"off": {node: nodeIn(ironic.Active, off)}, "on": {node: nodeIn(ironic.Active), want: true},
+		"coming on": {node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: true},
+	} {
+		if got := deploymentFound(newHost(offline), RecordOf(test.node)).KeepPower; got != test.want {
+			t.Errorf("%s: left on: %t", name, got)
+		}
 	}
 }

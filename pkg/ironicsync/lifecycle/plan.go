@@ -252,11 +252,15 @@ type Situation struct {
 //	transfer.go       moves to another Ironic
 func Next(s Situation) Step {
 	s.node = NodeOf(&s.Host.Status)
-	step := s.switchedOnFor(plan(s))
+	step := plan(s)
 	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
 		step = Step{Do: ForgetRequest}
 	}
-	return forgetting(s, guarded(s, step))
+	step = guarded(s, step)
+	if s.mustSwitchOnFor(step) {
+		step = guarded(s, s.switchTo(ironic.TargetPowerOn))
+	}
+	return forgetting(s, step)
 }
 
 // isRequestForgotten reports whether the host shows that a request keeps failing although nothing is to be requested: it

@@ -74,7 +74,7 @@ func leaveIronic(s Situation) Step {
 	case ironic.DeployWait, ironic.RescueWait:
 		return deleteNode // Ironic does not support abort in this state, or only since recently
 	}
-	if node.ProvisionState.IsInTransit() && !isStuck(host, node) {
+	if node.ProvisionState.IsInTransit() && (!node.Forgotten || isInMaintenance(node, LeavingReason(host))) {
 		return Step{Do: Wait}
 	}
 	return deleteNode

@@ -205,7 +205,7 @@ func nextOfPower(s Situation) Step {
 		return Step{Do: Wait, After: wait}
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
-	case cut, reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
+	case cut, reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status) && !node.isSwitchForgotten():
 		return s.switchTo(ironic.TargetPowerOff)
 	}
 	return s.switchTo(ironic.TargetSoftPowerOff)
@@ -243,27 +243,22 @@ func (s Situation) nextOfPowerWithoutOff() Step {
 	return Step{Do: Wait}
 }
 
-// switchedOnFor returns step, or the one that switches the machine on before: Ironic reboots a machine that must not be switched off to have it
+// mustSwitchOnFor reports whether the machine is to be switched on before a step: Ironic reboots a machine that must not be switched off to have it
 // boot its ramdisk, with IPMI by a reset, which a BMC refuses while the machine is off. With Redfish it switches it on.
-func (s Situation) switchedOnFor(step Step) Step {
-	host := s.Host
-	if !host.Spec.DisablePowerOff || s.node == nil || s.node.ProvisionState.IsInTransit() || !rebootsMachine(step) {
-		return step
+func (s Situation) mustSwitchOnFor(step Step) bool {
+	host, node := s.Host, s.node
+	if !host.Spec.DisablePowerOff || node == nil || !rebootsMachine(step) || node.ProvisionState.IsInTransit() || node.Maintenance {
+		return false
 	}
 	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
-	if _, off := powerOf(s.node); !off || err != nil || !access.IsIPMI() {
-		return step
-	}
-	if s.node.isBeingSwitched() {
-		return Step{Do: Wait}
-	}
-	return s.switchTo(ironic.TargetPowerOn)
+	_, off := powerOf(node)
+	return off && err == nil && access.IsIPMI()
 }
 
 // rebootsMachine reports whether Ironic reboots a machine that must not be switched off for a step of an idle node.
 func rebootsMachine(step Step) bool {
 	switch step.Do {
-	case Deploy:
+	case Deploy, Rebuild:
 		return true
 	case Prepare:
 		return step.Clean != nil
@@ -307,9 +302,11 @@ func SwitchesOn(host *metal3.BareMetalHost, has *ironic.Node) bool {
 // isPowerKept reports whether the machine was on when it was taken over and nobody has set
 // spec.online since then, nor asked for its power, nor switched it off past this server.
 func isPowerKept(host *metal3.BareMetalHost) bool {
-	node := host.Status.Ironic
-	isOff := node != nil && node.PowerState == string(ironic.PowerOff)
-	return KeepsPower(host) && host.Status.Record.PowerCut == nil && (!isOff || len(host.Status.Record.Rebooted) > 0)
+	off := false
+	if node := NodeOf(&host.Status); node != nil {
+		_, off = powerOf(node)
+	}
+	return KeepsPower(host) && host.Status.Record.PowerCut == nil && (!off || len(host.Status.Record.Rebooted) > 0)
 }
 
 // softFailed reports whether a soft power-off has failed. A hard one follows at once.

@@ -24,13 +24,14 @@ func nextOfActive(s Situation) Step {
 	}
 	service, err := s.nextService()
 	open := openService(s.Host, s.node)
+	isOn, _ := powerOf(s.node)
 	if left, may := s.mayStillCome(ironic.TargetService); may && switchesOn(power) {
 		return Step{Do: Wait, After: left} // it would interrupt the machine, or be carried out a second time
 	}
 	switch {
 	case err != nil:
 		return s.orReport(power, err.Error())
-	case service == nil && mustConclude(s), open != nil && open.Phase == metal3.PreparationRequested && s.node.PowerState == ironic.PowerOn:
+	case service == nil && mustConclude(s), open != nil && open.Phase == metal3.PreparationRequested && isOn:
 		return Step{Do: EndServicing}
 	case service == nil, !s.isBoot(power), open != nil && open.Phase == metal3.PreparationFailed:
 		return power

@@ -49,7 +49,7 @@ func EndPowerOn(host *metal3.BareMetalHost, id string, accepted ironic.PowerTarg
 	if len(others) == 0 {
 		status.Record.PowerOns = nil
 	}
-	if node := status.Ironic; accepted != "" && node != nil && node.PowerState == string(ironic.PowerOff) {
+	if node := status.Ironic; accepted != "" && node != nil && node.PowerState != string(ironic.PowerOn) {
 		// Ironic has set it before it has answered. What is recorded of the node is older.
 		node = node.DeepCopy()
 		node.TargetPowerState = string(accepted)
@@ -75,10 +75,12 @@ func ShowPower(host *metal3.BareMetalHost, status *metal3.BareMetalHostStatus, n
 	if node == nil {
 		return
 	}
-	switch node.PowerState {
-	case ironic.PowerOn, ironic.PowerOff:
+	switch on, off := powerOf(node); {
+	case on, off:
 		// Ironic says off until the machine is on. Who fences it must not take that for the end.
-		status.PoweredOn = node.PowerState == ironic.PowerOn || mayComeOn(status, node, now) && !isWantedOn(host)
+		status.PoweredOn = on || mayComeOn(status, node, now) && !isWantedOn(host)
+	case mayComeOn(status, node, now), node.isSwitchForgotten() && !isWantedOn(host):
+		status.PoweredOn = true
 	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
 	}
 }

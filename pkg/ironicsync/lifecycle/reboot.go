@@ -42,7 +42,7 @@ func observeReboot(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 			status.Record.Reboot = nil
 		}
 	case isSwitching(node):
-	case ironic.SaysPowerAborted(node.LastError) && node.PowerState != ironic.PowerOff: // Ironic empties last_error before it begins
+	case node.isSwitchForgotten(), ironic.SaysPowerAborted(node.LastError) && node.PowerState != ironic.PowerOff: // Ironic empties last_error before it begins
 		makeDue(status)
 		status.Record.Reboot = nil
 	case string(ironic.FailedReboot(node.LastError)) != reboot.Target || node.PowerState == ironic.PowerOff:

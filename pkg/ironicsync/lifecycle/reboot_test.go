@@ -162,6 +162,7 @@ func TestFencedWhileComingOn(t *testing.T) {
 		node  *ironic.Node
 		asked func(*metal3.BareMetalHost)
 		want  bool
+		soon  bool // also while it is to be on
 	}{
 		"off":                              {node: isOff},
 		"coming on":                        {node: switchingTo(ironic.TargetPowerOn), want: true},
@@ -183,15 +184,17 @@ func TestFencedWhileComingOn(t *testing.T) {
 		"in service":                        {node: nodeIn(ironic.ServiceWait, off), want: true},
 		"counts as lost":                    {node: isOff, asked: lost},
 		"one of two was answered":           {node: isOff, asked: one, want: true},
-		"asked for, with a BMC that is odd": {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "error" }), asked: asked(isOff.UUID)},
+		"asked for, with a BMC that is odd": {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "error" }), asked: asked(isOff.UUID), want: true, soon: true},
+		"accepted, with a BMC that is odd":  {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.TargetPowerState = "", ironic.TargetPowerOn }), want: true, soon: true},
+		"not asked, with a BMC that is odd": {node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" })},
 	} {
 		host := newHost(provisionedHost...)
 		host.Status.PoweredOn = false
 		if test.asked != nil {
 			test.asked(host)
 		}
-		if observe(host, test.node).Status.PoweredOn {
-			t.Errorf("%s: shown as on before it is, and nobody has it fenced", name)
+		if got := observe(host, test.node).Status.PoweredOn; got != test.soon {
+			t.Errorf("%s, and nobody has it fenced: shown as on: %t", name, got)
 		}
 		for how, fence := range map[string]func(*metal3.BareMetalHost){
 			"fenced": annotated(fenceKey, ""), "to be off": func(h *metal3.BareMetalHost) { h.Spec.Online = false },

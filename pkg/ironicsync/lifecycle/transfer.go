@@ -69,7 +69,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
 	case contradiction != nil:
 		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
-	case record.Error != nil && !isUnverified(node):
+	case record.Error != nil && !isUnverified(node) && !node.isSwitchForgotten():
 		return fmt.Errorf("it has an error, which has to end first: %s", record.Error.Message)
 	case record.Asked != nil:
 		return fmt.Errorf("Ironic may still carry out a request (%s) that got no answer: wait until status.record.asked is gone, some minutes at most", record.Asked.Target)
@@ -107,7 +107,7 @@ func isUnverified(node *Node) bool { return node.ProvisionState == ironic.Enroll
 func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 	record := &host.Status.Record
 	switch {
-	case node.IsLocked(), node.TargetPowerState != "", record.Asked != nil, record.PowerCut != nil, openService(host, node) != nil:
+	case node.IsLocked(), node.isBeingSwitched(), record.Asked != nil, record.PowerCut != nil, openService(host, node) != nil:
 		return false
 	case isUnverified(node):
 		return true

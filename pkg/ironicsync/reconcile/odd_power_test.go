@@ -55,23 +55,27 @@ func TestFenceOfUnknownPower(t *testing.T) {
 // gets the power that its host asks for all the same, after an hour, and what Ironic says is live again.
 func TestForgottenPowerTarget(t *testing.T) {
 	for name, test := range map[string]struct {
-		is, target ironic.PowerState
-		online     bool
+		is, recorded, target ironic.PowerState
+		online               bool
 	}{
-		"to be on, and nobody knows, off": {is: ironic.PowerOff, target: ironic.PowerOff, online: true},
-		"to be on, and on":                {is: ironic.PowerOn, target: ironic.PowerOff, online: true},
-		"to be off, and on":               {is: ironic.PowerOn, target: ironic.PowerOff},
+		"to be on, and nobody knows, off": {is: ironic.PowerOff, recorded: ironic.PowerOn, target: ironic.PowerOff, online: true},
+		"to be on, and on":                {is: ironic.PowerOn, recorded: ironic.PowerOn, target: ironic.PowerOff, online: true},
+		"to be off, and on":               {is: ironic.PowerOn, recorded: ironic.PowerOff, target: ironic.PowerOn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
 				w.provisionedHost()
 				cuts := w.sim.BMC(0).PowerCuts()
+				w.setNode("power_state", string(test.recorded))
 				w.setNode("target_power_state", string(test.target))
 				w.sim.BMC(0).SetPower(string(test.is))
 				w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = test.online })
 				time.Sleep(50 * time.Minute)
 				if got := w.host().Status.Ironic.TargetPowerState; got != string(test.target) {
 					t.Errorf("after 50 minutes, the target is %q", got)
+				}
+				if !test.online && !w.host().Status.PoweredOn {
+					t.Error("a machine that is on is shown as off")
 				}
 				w.after(20*time.Minute, "as it is to be", func() bool {
 					status := w.host().Status

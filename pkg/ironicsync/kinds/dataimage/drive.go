@@ -102,14 +102,14 @@ func (c *Controller) prepareNow(ctx context.Context, host *metal3.BareMetalHost)
 	switch {
 	case err != nil:
 		return outcome{}, err
-	case node.PowerState == "":
-		// Ironic learns the power state of some nodes only from a power action (Node.IsNotPolled). The
-		// machine may be on, so its drive is not touched.
-		return outcome{done: true}, nil
+	case node.TargetPowerState != "" && (node.Reservation != "" || node.LockConcealed), node.TargetPowerState == "" && node.PowerState == ironic.PowerOn:
+		return outcome{}, nil // it is being switched, or is on
 	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
 		return c.change(ctx, client, host, node)
 	}
-	return outcome{}, nil // it is on, or is being switched
+	// Its power is not known: Ironic learns that of some nodes only from a power action (Node.IsNotPolled), does not understand what the
+	// BMC says, or has forgotten that it was switching it. It may be on, so its drive is not touched.
+	return outcome{done: true}, nil
 }
 
 // isUntouched reports whether nothing of the image was ever in the drive, nor is to be.

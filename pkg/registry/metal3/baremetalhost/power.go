@@ -107,9 +107,9 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	return written, err
 }
 
-// isCut reports whether the power of a machine is to be cut that may be on.
+// isCut reports whether the power of a machine is to be cut that may be on, or may come on.
 func isCut(request *metal3.HostPower, node *ironic.Node) bool {
-	return powerTarget(request.Spec) == ironic.TargetPowerOff && node.PowerState != ironic.PowerOff
+	return powerTarget(request.Spec) == ironic.TargetPowerOff && (node.PowerState != ironic.PowerOff || node.TargetPowerState != "")
 }
 
 // act asks Ironic to switch the power, unless it is doing so already.
