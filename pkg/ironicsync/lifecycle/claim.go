@@ -216,13 +216,27 @@ func WasInspected(host *metal3.BareMetalHost) bool {
 }
 
 // hasBetterClaim reports whether host has the BMC rather than other: because it alone is
-// registered with it, or because it was created first.
+// registered with it, because its machine alone runs something, or because it was created first. That something runs for a host that
+// was brought along (clusterctl move) is what its status says, which gives it nothing against hosts in other namespaces.
 func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 	has, otherHas := hasVerifiedBMC(host), hasVerifiedBMC(other)
 	if has != otherHas {
 		return has
 	}
+	if runs, otherRuns := saysItRuns(host), saysItRuns(other); runs != otherRuns && host.Namespace == other.Namespace {
+		return runs
+	}
 	return IsOlder(host, other)
+}
+
+// saysItRuns reports whether a host's machine runs something, or did where the host comes from, according to the status that it has brought along.
+// One that cannot be read may say so.
+func saysItRuns(host *metal3.BareMetalHost) bool {
+	if !hasStatusToRestore(host) {
+		return UsesMachine(host)
+	}
+	brought, err := metal3.ParseStatusAnnotation(host.Annotations[metal3.StatusAnnotation])
+	return err != nil || UsesMachine(&metal3.BareMetalHost{Status: *brought})
 }
 
 // hasVerifiedBMC reports whether Ironic has verified the credentials of the BMC in the host's

@@ -76,29 +76,41 @@ func TestWhoHasTheBMC(t *testing.T) {
 	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
 		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
 	}
+	brings := func(status string) func(*metal3.BareMetalHost) { // and is not begun, for example because it is paused
+		return func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.StatusAnnotation: status, metal3.PausedAnnotation: ""}
+		}
+	}
 	for name, test := range map[string]struct {
 		a, b                   *metal3.BareMetalHost
 		aIsRefused, bIsRefused bool
 	}{
-		"both new, one namespace":              {a: host("ns", "a", 0), b: host("ns", "b", 1), bIsRefused: true},
-		"both new, two namespaces":             {a: host("ns", "a", 0), b: host("other", "b", 1)},
-		"the younger one is registered":        {a: host("ns", "a", 0), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one is registered":          {a: host("ns", "a", 0, registered), b: host("other", "b", 1), bIsRefused: true},
-		"the older one was given its address":  {a: host("ns", "a", 0, at("ipmi://192.0.2.9", "manageable")), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one is not verified":        {a: host("ns", "a", 0, at("ipmi://192.0.2.1", "enroll")), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one claims to be":           {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
-		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
-		"the older one keeps it":               {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1), bIsRefused: true},
-		"the younger one keeps it":             {a: host("ns", "a", 0), b: host("ns", "b", 1, readdressedRunning), aIsRefused: true},
-		"each has the other's address":         {a: host("ns", "a", 0, swapped), b: host("ns", "b", 1, readdressedRunning)},
-		"it runs on a third one":               {a: host("ns", "a", 0, rotated), b: host("other", "b", 1, readdressedRunning), aIsRefused: true},
-		"the older one kept it until":          {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1, registered)},
-		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
-		"the younger one runs, node lost":      {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},
-		"the same in another namespace":        {a: host("ns", "a", 0), b: host("other", "b", 1, lost), aIsRefused: true},
-		"the younger one runs not, node lost":  {a: host("ns", "a", 0), b: host("other", "b", 1, lostAvailable)},
-		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
+		"both new, one namespace":                             {a: host("ns", "a", 0), b: host("ns", "b", 1), bIsRefused: true},
+		"both new, two namespaces":                            {a: host("ns", "a", 0), b: host("other", "b", 1)},
+		"the younger one is registered":                       {a: host("ns", "a", 0), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one is registered":                         {a: host("ns", "a", 0, registered), b: host("other", "b", 1), bIsRefused: true},
+		"the older one was given its address":                 {a: host("ns", "a", 0, at("ipmi://192.0.2.9", "manageable")), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one is not verified":                       {a: host("ns", "a", 0, at("ipmi://192.0.2.1", "enroll")), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one claims to be":                          {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one claims to be, both new":                {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
+		"the younger one brings that it runs":                 {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), aIsRefused: true},
+		"the younger one brings that it is being provisioned": {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioning","ID":"x"}}`)), aIsRefused: true},
+		"the younger one brings what cannot be read":          {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{`)), aIsRefused: true},
+		"the younger one brings that it is available":         {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"available","ID":"x"}}`)), bIsRefused: true},
+		"the younger one has brought that it runs":            {a: host("ns", "a", 0), b: host("ns", "b", 1, claimed), aIsRefused: true},
+		"it brings that it runs, two namespaces":              {a: host("ns", "a", 0), b: host("other", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`))},
+		"it brings that it runs, the other one is registered": {a: host("ns", "a", 0, registered), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), bIsRefused: true},
+		"the older one is detached":                           {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
+		"the older one keeps it":                              {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1), bIsRefused: true},
+		"the younger one keeps it":                            {a: host("ns", "a", 0), b: host("ns", "b", 1, readdressedRunning), aIsRefused: true},
+		"each has the other's address":                        {a: host("ns", "a", 0, swapped), b: host("ns", "b", 1, readdressedRunning)},
+		"it runs on a third one":                              {a: host("ns", "a", 0, rotated), b: host("other", "b", 1, readdressedRunning), aIsRefused: true},
+		"the older one kept it until":                         {a: host("ns", "a", 0, readdressed), b: host("other", "b", 1, registered)},
+		"the younger one is on its way":                       {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
+		"the younger one runs, node lost":                     {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},
+		"the same in another namespace":                       {a: host("ns", "a", 0), b: host("other", "b", 1, lost), aIsRefused: true},
+		"the younger one runs not, node lost":                 {a: host("ns", "a", 0), b: host("other", "b", 1, lostAvailable)},
+		"both are registered":                                 {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if message := ClaimOf(test.a, Rivals{SameBMC: []*metal3.BareMetalHost{test.b}}).SameBMC; (message != "") != test.aIsRefused || message != "" && !strings.Contains(message, "detach a host before that") {
