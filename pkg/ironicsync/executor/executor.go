@@ -153,7 +153,7 @@ func New(deps Deps) *Executor {
 	drive := virtualDrive{deps.DataImages}
 	asker := &asker{deps.Recorder, deps.Clock}
 	deployments := &deployments{deps.Ironic, deps.Secrets, deps.Images, asker}
-	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
+	states := &states{deps.Name, deps.Recorder, deps.Claims, deps.Secrets, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
 	power := &power{deps.Ironic, deps.Recorder, asker, drive, deps.Clock}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
 	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images, asker}

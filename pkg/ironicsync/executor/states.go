@@ -13,6 +13,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // states takes the steps that only change what is recorded of a host.
@@ -20,6 +21,7 @@ type states struct {
 	ironic   string
 	recorder *recorder.Recorder
 	claims   Claims
+	secrets  *secrets.Secrets
 	hardware *hardware
 	// checkSecrets returns what is wrong with the Secrets that the deployment of a host needs.
 	checkSecrets func(ctx context.Context, host *metal3.BareMetalHost) error
@@ -64,6 +66,11 @@ func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
 }
 
 func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
+	if missing := task.Step.Secret; missing != "" {
+		if exists, err := s.secrets.Exists(ctx, task.Host.Namespace, missing); exists || err != nil {
+			return Outcome{}, err // the watch has yet to tell of it
+		}
+	}
 	if lifecycle.IsEnrolling(task.Host) && task.Node != nil {
 		if free, err := s.claims.HasBMCToItself(ctx, task.Host); err != nil || !free {
 			return planAgainWith(task.Host, task.Node), err // the next step reports it

@@ -141,8 +141,10 @@ func nextOfDeleted(s Situation) Step {
 		return setState(metal3.StateDeleting)
 	case node.ProvisionState == ironic.Verifying:
 		return Step{Do: Wait}
-	case node.ProvisionState == ironic.Enroll && (giveUp || s.SecretVersion == "" || hasFailed(host) && !ours):
+	case node.ProvisionState == ironic.Enroll && (giveUp || hasFailed(host) && !ours):
 		return setState(metal3.StateDeleting) // its BMC cannot be reached
+	case node.ProvisionState == ironic.Enroll && s.SecretVersion == "":
+		return Step{Do: SetState, State: metal3.StateDeleting, Secret: host.Spec.BMC.CredentialsName} // nor will it be
 	case node.ProvisionState == ironic.Enroll:
 		return s.retry(Step{Do: Register}, hasFailed(host))
 	case ours && state != metal3.StateDeprovisioning:

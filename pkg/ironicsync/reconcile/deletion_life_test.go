@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -308,5 +309,43 @@ func TestDeletionWithoutRightToSecrets(t *testing.T) {
 				t.Error("what was on the disks is there")
 			}
 		})
+	})
+}
+
+// TestDeletedWithUnseenSecret: what was provisioned is erased although Ironic has lost the node and cannot verify it anew for now, and the
+// watch does not know of the Secret, which exists.
+func TestDeletedWithUnseenSecret(t *testing.T) {
+	inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
+		w.provisionedHost()
+		cleaned := w.sim.Count("provide")
+		w.sim.BMC(0).SetDead(true)
+		if err := w.sim.Sim.LoseNode(w.host().Status.Provisioning.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.after(10*time.Minute, "registered anew, and not verified", func() bool {
+			node := w.host().Status.Ironic
+			return node != nil && node.ProvisionState == string(ironic.Enroll) && w.host().Status.ErrorMessage != ""
+		})
+		watched := w.secrets.metadata.Tracker()
+		secret, err := watched.Get(secretsResource, enginetest.Namespace, "bmc")
+		if err == nil {
+			err = watched.Delete(secretsResource, enginetest.Namespace, "bmc")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		time.Sleep(time.Minute)
+		if w.gone() {
+			t.Fatal("the host has gone, and what its machine runs was not erased")
+		}
+		w.sim.BMC(0).SetDead(false)
+		if err := watched.Create(secretsResource, secret, enginetest.Namespace); err != nil {
+			t.Fatal(err)
+		}
+		w.after(3*time.Hour, "gone", w.gone)
+		if w.sim.Count("provide") == cleaned {
+			t.Error("the machine was not cleaned")
+		}
 	})
 }
