@@ -111,7 +111,7 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(t.operator.Run)
 	controller := reconcile.New(reconcile.Deps{
 		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: records.HardwareData(),
-		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
+		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading, MayAct: t.fence.Term, Confirm: t.Confirm,
 		Planner: planner, Hold: t.hold, Operator: t.operator, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -59,6 +60,8 @@ type restoreGuard struct {
 	// it is what etcd has, etcd was not restored, whatever has become of the Lease. It outlives terms.
 	counted *atomic.Int64
 	clock   clock.Clock
+	// checking is held during a check.
+	checking sync.Mutex
 	// notify are called after reason has changed.
 	notify []func()
 
@@ -87,6 +90,8 @@ func (g *restoreGuard) setRestored(reason string) {
 
 // check compares the counts, counts on, and notes whether something may be done to machines.
 func (g *restoreGuard) check(ctx context.Context) error {
+	g.checking.Lock()
+	defer g.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
 	defer cancel()
 	reason, err := g.compare(ctx)
@@ -97,6 +102,26 @@ func (g *restoreGuard) check(ctx context.Context) error {
 		reason = fmt.Sprintf("%s. Nothing is done to any machine until somebody has looked at what is recorded and has removed the annotation %s from Lease %s/%s", reason, restoredAnnotation, g.namespace, g.name)
 	}
 	g.setRestored(reason)
+	return nil
+}
+
+// confirm finds out whether etcd was restored since it was last counted, by one read of etcd. It returns an error if it was, or if that is
+// not known.
+func (g *restoreGuard) confirm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
+	defer cancel()
+	count, err := g.count.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("finding out whether etcd was restored: %w", err)
+	}
+	if count != g.counted.Load() { // perhaps because it is being counted
+		if err := g.check(ctx); err != nil {
+			return err
+		}
+	}
+	if reason := g.restored(); reason != "" {
+		return errors.New(reason)
+	}
 	return nil
 }
 
@@ -204,10 +229,11 @@ func (g *restoreGuard) updateLease(ctx context.Context, change func(*coordinatio
 
 // run checks again and again until ctx ends.
 func (g *restoreGuard) run(ctx context.Context) {
+	unknown := false
 	for {
 		held := g.restored() != ""
 		interval := countInterval
-		if held {
+		if held || unknown {
 			interval = restoredInterval
 		}
 		select {
@@ -215,7 +241,9 @@ func (g *restoreGuard) run(ctx context.Context) {
 			return
 		case <-g.clock.After(wait.Jitter(interval, 0.1)):
 		}
-		switch err := g.check(ctx); {
+		err := g.check(ctx)
+		unknown = err != nil
+		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:

@@ -243,3 +243,39 @@ func TestRestoreGuardNotifies(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestConfirm: a restore is noticed at once by who asks before a step that interrupts what a machine runs, and not only when the guard looks
+// again. That another process, or this one at the same moment, has counted is none.
+func TestConfirm(t *testing.T) {
+	count := &fakeCount{}
+	g := newGuard(count)
+	if err := g.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := func(what string, want bool) {
+		t.Helper()
+		if err := g.confirm(t.Context()); (err == nil) != want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	confirmed("nothing has happened", true)
+	if err := g.successor().check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	confirmed("another process has counted", true)
+	count.err = errors.New("no answer")
+	confirmed("etcd does not answer", false)
+	count.err = nil
+	if confirmed("etcd answers", true); g.restored() != "" {
+		t.Error(g.restored())
+	}
+	count.restore(1)
+	if confirmed("etcd was restored", false); g.restored() == "" {
+		t.Error("it does not hold the hosts")
+	}
+	letGoOn(t, g.leases)
+	if err := g.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	confirmed("somebody has let it go on", true)
+}

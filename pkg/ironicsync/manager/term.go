@@ -38,6 +38,10 @@ func (t *Term) MayYield() bool { return t.mayYield }
 // MayAct reports whether machines may be touched at this moment: this replica leads, and nothing is Restored.
 func (t *Term) MayAct() bool { return t.Leading() && t.Restored() == "" }
 
+// Confirm finds out whether the server's etcd was restored since the guard looked last, which it does every minute: what was decided since then
+// may be by objects of long ago. It returns an error if it was, or if that is not known, and asks etcd once otherwise.
+func (t *Term) Confirm(ctx context.Context) error { return t.guard.confirm(ctx) }
+
 // OnRestored makes the term call changed whenever Restored has changed. It must be called by Setup, and
 // changed must not block.
 func (t *Term) OnRestored(changed func()) { t.guard.notify = append(t.guard.notify, changed) }

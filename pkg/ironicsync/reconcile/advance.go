@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -214,7 +215,7 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 		stepAside()
 	}
 	fence := c.fence(step, seen.at, host)
-	if err := fence.Check(); err != nil {
+	if err := c.checkBefore(ctx, step, fence); err != nil {
 		return executor.Outcome{}, err
 	}
 	klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
@@ -229,6 +230,20 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 	return next, nil
 }
 
+// checkBefore returns why a step is not to be taken any more. What holds all machines is recorded all the same, and only keeps Ironic from being
+// asked for anything.
+func (c *driver) checkBefore(ctx context.Context, step lifecycle.Step, fence ironic.Fence) error {
+	recording := fence
+	recording.Term = c.term
+	if err := recording.Check(); err != nil || c.confirm == nil || !step.Interrupts() && step.Do != lifecycle.SwitchPower {
+		return err
+	}
+	if err := c.confirm(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ironic.ErrNotLeading, err)
+	}
+	return nil
+}
+
 // maxLookAge is how long ago the node may have been looked at for a step that interrupts
 // what a machine runs, or switches on one that is to be off by then. It is counted in wall time: a machine that was suspended in between
 // goes on as if no time had passed, and another replica leads by then.
@@ -237,7 +252,7 @@ const maxLookAge = 20 * time.Second
 // fence returns the fence for the requests of a step that was decided on for a host, when its node was
 // looked at.
 func (c *driver) fence(step lifecycle.Step, looked time.Time, host *metal3.BareMetalHost) ironic.Fence {
-	fence := ironic.Fence{Term: c.term, LookedAt: looked, ResourceVersion: host.ResourceVersion}
+	fence := ironic.Fence{Term: func() bool { return c.term() && c.mayAct() }, LookedAt: looked, ResourceVersion: host.ResourceVersion}
 	if step.Interrupts() || step.Do == lifecycle.SwitchPower {
 		fence.MaxAge = maxLookAge
 	}

@@ -64,6 +64,8 @@ type world struct {
 	restored   string          // why etcd seems to be restored to a process that begins
 	operator   *bmo.Watch      // which does not look at Leases unless the test has it run
 	remembered func() []string
+	mayAct     func() bool                 // nil: whenever it leads
+	confirm    func(context.Context) error // nil: etcd cannot be restored
 }
 
 // ironicClient is all of Ironic that a process uses.
@@ -172,7 +174,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{},
 		Hosts: hosts, Ironics: ironics,
 		Secrets:  secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() }, MayAct: w.mayAct, Confirm: w.confirm,
 	}, settings)
 	w.planHost, w.remembered = planner.PlanHost, planner.Remembered
 	ended := make(chan struct{})

@@ -30,7 +30,9 @@ type driver struct {
 	index     *hostindex.Index
 	planner   *Planner
 	queue     *Queue
-	term      ironic.Term
+	term      ironic.Term // of leadership
+	mayAct    ironic.Term
+	confirm   func(context.Context) error
 	settings  Settings
 	clock     clock.WithTicker
 
@@ -52,7 +54,7 @@ func newDriver(c *Reconciler, m *Member) *driver {
 		Name: m.Name, Hosts: deps.Hosts, Ironic: m.Ironic, Secrets: deps.Secrets, Recorder: c.recorder, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,
 	}, settings.registrar())
 	d := &driver{
-		member: m, ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
+		member: m, ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), mayAct: ironic.TermOf(deps.MayAct), confirm: deps.Confirm, settings: settings, clock: deps.Clock,
 		firmware: c.firmware,
 		recorder: c.recorder,
 		executor: executor.New(executor.Deps{

@@ -85,6 +85,12 @@ type Deps struct {
 	// Leading reports whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
+	// MayAct reports whether machines may be touched at this moment, which is not so as soon as something holds all of them. Nil means
+	// whenever Leading does.
+	MayAct func() bool
+	// Confirm returns an error if etcd may have been restored, so that a step may have been decided on by what was recorded long ago. It is
+	// called before each step that interrupts what a machine runs, or switches it. Nil means that etcd cannot be restored.
+	Confirm func(context.Context) error
 	// DataImages can be nil.
 	DataImages executor.DataImages
 	// HostImages can be nil.
