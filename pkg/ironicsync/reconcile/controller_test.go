@@ -91,6 +91,8 @@ func newSimulatedWorld(t *testing.T, options ironicsim.Options) *world {
 
 // newWorldOf returns a cluster at an Ironic that it may share with others.
 func newWorldOf(t *testing.T, sim *enginetest.Ironic) *world {
+	// A read of firmware lists, which others share, ends some seconds after who has asked for it; and the bubble must not end before.
+	t.Cleanup(func() { time.Sleep(15 * time.Second) })
 	return &world{t: t, sim: sim, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(sim), components: newMemoryComponents(sim), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: memoryHardware{newMemoryObjects[*metal3.HardwareData]("hardwaredata")}, events: &memoryEvents{}}
 }
 
