@@ -3,6 +3,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
 	host := task.Host
 	if missing := task.Step.Secret; missing != "" {
 		if exists, err := r.secrets.Exists(ctx, host.Namespace, missing); exists || err != nil {
-			return Outcome{}, err
+			return Outcome{}, cmp.Or(err, ErrUnseen)
 		}
 	}
 	for _, name := range sets.List(sets.New(namesOfSecrets(host)...).Insert(r.secrets.HeldFor(host)...)) {

@@ -3,6 +3,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -15,6 +16,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
+
+// ErrUnseen says that what a step goes by is not so: the watch has yet to tell of a Secret that exists.
+var ErrUnseen = errors.New("the watch of Secrets lags behind")
 
 // states takes the steps that only change what is recorded of a host.
 type states struct {
@@ -68,7 +72,7 @@ func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
 func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
 	if missing := task.Step.Secret; missing != "" {
 		if exists, err := s.secrets.Exists(ctx, task.Host.Namespace, missing); exists || err != nil {
-			return Outcome{}, err // the watch has yet to tell of it
+			return Outcome{}, cmp.Or(err, ErrUnseen)
 		}
 	}
 	if lifecycle.IsEnrolling(task.Host) && task.Node != nil {

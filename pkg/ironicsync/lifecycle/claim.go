@@ -220,10 +220,14 @@ func WasInspected(host *metal3.BareMetalHost) bool {
 // was brought along (clusterctl move) is what its status says, which gives it nothing against hosts in other namespaces.
 func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 	has, otherHas := hasVerifiedBMC(host), hasVerifiedBMC(other)
-	if has != otherHas {
+	runs, otherRuns := saysItRuns(host), saysItRuns(other)
+	isNews := host.Namespace == other.Namespace && runs != otherRuns
+	switch {
+	case isNews && runs && IsEnrolling(other), isNews && otherRuns && IsEnrolling(host):
+		return runs // nothing was done yet for the other one, although its BMC may be verified
+	case has != otherHas:
 		return has
-	}
-	if runs, otherRuns := saysItRuns(host), saysItRuns(other); runs != otherRuns && host.Namespace == other.Namespace {
+	case isNews:
 		return runs
 	}
 	return IsOlder(host, other)

@@ -40,6 +40,10 @@ func TestWhoHasTheBMC(t *testing.T) {
 		}
 	}
 	registered := at("ipmi://192.0.2.1", "manageable")
+	enrolling := func(h *metal3.BareMetalHost) { // and verified
+		registered(h)
+		h.Status.Provisioning.State = metal3.StateRegistering
+	}
 	detached := func(h *metal3.BareMetalHost) {
 		registered(h)
 		h.Status.Ironic, h.Status.OperationalStatus = nil, metal3.OperationalStatusDetached
@@ -98,6 +102,8 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the younger one brings what cannot be read":          {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{`)), aIsRefused: true},
 		"the younger one brings that it is available":         {a: host("ns", "a", 0), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"available","ID":"x"}}`)), bIsRefused: true},
 		"the younger one has brought that it runs":            {a: host("ns", "a", 0), b: host("ns", "b", 1, claimed), aIsRefused: true},
+		"it brings that it runs, the other one is enrolling":  {a: host("ns", "a", 0, enrolling), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), aIsRefused: true},
+		"it brings that it runs, enrolling in another one":    {a: host("ns", "a", 0, enrolling), b: host("other", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), bIsRefused: true},
 		"it brings that it runs, two namespaces":              {a: host("ns", "a", 0), b: host("other", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`))},
 		"it brings that it runs, the other one is registered": {a: host("ns", "a", 0, registered), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), bIsRefused: true},
 		"the older one is detached":                           {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},

@@ -41,6 +41,12 @@ func (s Step) Interrupts() bool {
 	return true
 }
 
+// MustBeConfirmed reports whether the step must not be taken by what a backup of etcd says: it interrupts what a machine runs, switches it, or
+// gives its node or its host up.
+func (s Step) MustBeConfirmed() bool {
+	return s.Interrupts() || s.letsGo() || s.Do == SwitchPower || s.Do == DeleteNode
+}
+
 // letsGo reports whether the host knows nothing of its node any more after the step.
 func (s Step) letsGo() bool {
 	switch s.Do {

@@ -258,7 +258,7 @@ func Next(s Situation) Step {
 	}
 	step = guarded(s, step)
 	if s.mustSwitchOnFor(step) {
-		step = guarded(s, s.switchTo(ironic.TargetPowerOn))
+		step = guarded(s, s.switchOnForReset())
 	}
 	return forgetting(s, step)
 }

@@ -255,6 +255,17 @@ func (s Situation) mustSwitchOnFor(step Step) bool {
 	return off && err == nil && access.IsIPMI()
 }
 
+func (s Situation) switchOnForReset() Step {
+	switch on := s.switchTo(ironic.TargetPowerOn); {
+	case s.node.isBeingSwitched():
+		return Step{Do: Wait}
+	case powerActionFailed(s.node, s.node.LastError): // whatever error the host shows
+		return s.retry(on, true)
+	default:
+		return on
+	}
+}
+
 // rebootsMachine reports whether Ironic reboots a machine that must not be switched off for a step of an idle node.
 func rebootsMachine(step Step) bool {
 	switch step.Do {

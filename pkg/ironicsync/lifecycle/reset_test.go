@@ -4,6 +4,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -24,6 +25,7 @@ func TestSwitchedOnForReset(t *testing.T) {
 	for name, test := range map[string]struct {
 		host []hostOption
 		node *ironic.Node
+		held bool // because of another node
 		want string
 	}{
 		"inspected":                  {host: inspecting, node: nodeIn(ironic.Manageable, off), want: "power-on"},
@@ -33,14 +35,19 @@ func TestSwitchedOnForReset(t *testing.T) {
 		"undeployed":                 {host: deprovisioning, node: nodeIn(ironic.Active, off), want: "power-on"},
 		"undeployed, in maintenance": {host: and(deprovisioning, deleted), node: nodeIn(ironic.Active, maintained), want: "Hold"},
 		"rebuilt":                    {host: rebuilding, node: nodeIn(ironic.DeployFail, off), want: "power-on"},
-		"BMC of another": {host: and(inspecting, func(h *metal3.BareMetalHost) {
-			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "no"}
-		}), node: nodeIn(ironic.Manageable, off), want: "Hold"},
+		"BMC of another node's":      {host: inspecting, node: nodeIn(ironic.Manageable, off), held: true, want: "Wait:10s"},
+		"refused just now": {host: deprovisioning, node: nodeIn(ironic.DeployFail, off, func(n *ironic.Node) {
+			n.LastError = "Failed to change power state to 'power on' by 'power on': IPMI call failed: power on."
+		}), want: "Wait:7s"},
+		"coming on": {host: deprovisioning, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
 	} {
 		host := newHost(test.host...)
 		s := planned(host, test.node)
-		if name == "BMC of another" {
-			s.SameBMC = "no"
+		if test.node.LastError != "" {
+			s.Hold = 7 * time.Second
+		}
+		if s.OtherNodes.Exist = test.held; test.held {
+			SetHold(host, nextOf(s))
 		}
 		if got := nextOf(s).String(); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

@@ -69,7 +69,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
 	case contradiction != nil:
 		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
-	case record.Error != nil && !isUnverified(node) && !node.isSwitchForgotten():
+	case record.Error != nil && !isUnverified(node) && !(node.isSwitchForgotten() && record.Error.Type == metal3.PowerManagementError):
 		return fmt.Errorf("it has an error, which has to end first: %s", record.Error.Message)
 	case record.Asked != nil:
 		return fmt.Errorf("Ironic may still carry out a request (%s) that got no answer: wait until status.record.asked is gone, some minutes at most", record.Asked.Target)

@@ -62,6 +62,8 @@ type restoreGuard struct {
 	clock   clock.Clock
 	// checking is held during a check.
 	checking sync.Mutex
+	// pending is the count that was to be written to etcd last, with or without success.
+	pending atomic.Int64
 	// notify are called after reason has changed.
 	notify []func()
 
@@ -92,6 +94,10 @@ func (g *restoreGuard) setRestored(reason string) {
 func (g *restoreGuard) check(ctx context.Context) error {
 	g.checking.Lock()
 	defer g.checking.Unlock()
+	return g.checkLocked(ctx)
+}
+
+func (g *restoreGuard) checkLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
 	defer cancel()
 	reason, err := g.compare(ctx)
@@ -110,19 +116,36 @@ func (g *restoreGuard) check(ctx context.Context) error {
 func (g *restoreGuard) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
 	defer cancel()
-	count, err := g.count.Get(ctx)
-	if err != nil {
-		return fmt.Errorf("finding out whether etcd was restored: %w", err)
+	is, err := g.isCounted(ctx)
+	if err == nil && !is {
+		err = g.checkUnlessCounted(ctx)
 	}
-	if count != g.counted.Load() { // perhaps because it is being counted
-		if err := g.check(ctx); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if reason := g.restored(); reason != "" {
 		return errors.New(reason)
 	}
 	return nil
+}
+
+// isCounted reports whether what etcd has is what this process has counted last, or was about to when it got no answer.
+func (g *restoreGuard) isCounted(ctx context.Context) (bool, error) {
+	count, err := g.count.Get(ctx)
+	if err != nil {
+		return false, fmt.Errorf("finding out whether etcd was restored: %w", err)
+	}
+	return count != 0 && (count == g.counted.Load() || count == g.pending.Load()), nil
+}
+
+// checkUnlessCounted looks again when no check is under way, which may have counted meanwhile.
+func (g *restoreGuard) checkUnlessCounted(ctx context.Context) error {
+	g.checking.Lock()
+	defer g.checking.Unlock()
+	if is, err := g.isCounted(ctx); err != nil || is {
+		return err
+	}
+	return g.checkLocked(ctx)
 }
 
 // compare returns that etcd was restored; an empty string if it was not, or if somebody has let
@@ -144,6 +167,7 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 	})
 	if reason != "" {
 		g.counted.Store(0)
+		g.pending.Store(0)
 	}
 	switch {
 	case err != nil:
@@ -154,6 +178,7 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 		return reason, nil
 	}
 	// First in etcd: a process that dies in between leaves it ahead, which means nothing.
+	g.pending.Store(inEtcd + 1)
 	if err := g.count.Set(ctx, inEtcd, inEtcd+1); err != nil {
 		return "", err
 	}
@@ -178,6 +203,8 @@ func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason 
 		return noted
 	case inLease > inEtcd:
 		return fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
+	case inEtcd < g.counted.Load(): // which the Lease was not told
+		return fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, and the server has written %d)", inEtcd, g.counted.Load())
 	case !counted && inEtcd == g.counted.Load(): // somebody has deleted the Lease
 		return ""
 	case !counted && inEtcd > firstCount:

@@ -279,3 +279,37 @@ func TestConfirm(t *testing.T) {
 	}
 	confirmed("somebody has let it go on", true)
 }
+
+// TestConfirmWithoutLease: what this process has written to etcd tells it of a restore, too, when the Lease could not be told; and that a count
+// got no answer, and was written, is no restore.
+func TestConfirmWithoutLease(t *testing.T) {
+	count := &fakeCount{}
+	g := newGuard(count)
+	for range 2 {
+		if err := g.check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leases := g.leases
+	g.leases = forbiddenLeases{leases}
+	count.restore(count.count + 1)
+	g.pending.Store(count.count) // as a write leaves it whose answer was lost
+	if err := g.confirm(t.Context()); err != nil {
+		t.Errorf("a count without an answer: %v", err)
+	}
+	g.counted.Store(count.count) // which the Lease was not told
+	g.leases = leases
+	count.restore(count.count - 1)
+	if err := g.confirm(t.Context()); err == nil || g.restored() == "" {
+		t.Error("a backup with the count of the Lease is not noticed")
+	}
+}
+
+// forbiddenLeases can be read by nobody.
+type forbiddenLeases struct {
+	coordinationclient.LeaseInterface
+}
+
+func (forbiddenLeases) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, errors.New("forbidden")
+}

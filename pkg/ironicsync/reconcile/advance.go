@@ -5,7 +5,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -69,8 +68,8 @@ func (c *driver) settle(ctx context.Context, log klog.Logger, key types.Namespac
 	case errors.Is(err, ironic.ErrLookedTooLongAgo), errors.Is(err, ironic.ErrNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
-	case errors.Is(err, executor.ErrNotTaken):
-		after = jittered(notTakenPause) // the host says why
+	case errors.Is(err, executor.ErrNotTaken), errors.Is(err, executor.ErrUnseen):
+		after = jittered(notTakenPause) // the host says why, or is planned again when the watch tells of it
 	case ironic.IsLocked(err), errors.Is(err, executor.ErrDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
@@ -235,13 +234,10 @@ func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen obse
 func (c *driver) checkBefore(ctx context.Context, step lifecycle.Step, fence ironic.Fence) error {
 	recording := fence
 	recording.Term = c.term
-	if err := recording.Check(); err != nil || c.confirm == nil || !step.Interrupts() && step.Do != lifecycle.SwitchPower {
+	if err := recording.Check(); err != nil || c.confirm == nil || !step.MustBeConfirmed() {
 		return err
 	}
-	if err := c.confirm(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ironic.ErrNotLeading, err)
-	}
-	return nil
+	return c.confirm(ctx)
 }
 
 // maxLookAge is how long ago the node may have been looked at for a step that interrupts

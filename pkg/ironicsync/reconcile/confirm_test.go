@@ -59,7 +59,7 @@ func TestConfirmedBeforeActing(t *testing.T) {
 						t.Errorf("Ironic was asked %d times", n)
 					}
 					forbidden.Store(false)
-					w.after(10*time.Minute, "as it is to be", w.in(state))
+					w.after(10*time.Minute, "as it is to be", func() bool { return w.in(state)() && (step != "off" || w.isOff()) })
 				})
 			})
 		}

@@ -89,7 +89,7 @@ type Deps struct {
 	// whenever Leading does.
 	MayAct func() bool
 	// Confirm returns an error if etcd may have been restored, so that a step may have been decided on by what was recorded long ago. It is
-	// called before each step that interrupts what a machine runs, or switches it. Nil means that etcd cannot be restored.
+	// called before each step that MustBeConfirmed. Nil means that etcd cannot be restored.
 	Confirm func(context.Context) error
 	// DataImages can be nil.
 	DataImages executor.DataImages
