@@ -220,24 +220,24 @@ func WasInspected(host *metal3.BareMetalHost) bool {
 // was brought along (clusterctl move) is what its status says, which gives it nothing against hosts in other namespaces.
 func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 	has, otherHas := hasVerifiedBMC(host), hasVerifiedBMC(other)
-	runs, otherRuns := saysItRuns(host), saysItRuns(other)
-	isNews := host.Namespace == other.Namespace && runs != otherRuns
-	switch {
-	case isNews && runs && IsEnrolling(other), isNews && otherRuns && IsEnrolling(host):
-		return runs // nothing was done yet for the other one, although its BMC may be verified
-	case has != otherHas:
+	if host.Namespace == other.Namespace {
+		runs, otherRuns := saysItRuns(host), saysItRuns(other)
+		// Nothing was done yet for one that is enrolling, although its BMC may be verified.
+		if runs != otherRuns && (has == otherHas || runs && IsEnrolling(other) || otherRuns && IsEnrolling(host)) {
+			return runs
+		}
+	}
+	if has != otherHas {
 		return has
-	case isNews:
-		return runs
 	}
 	return IsOlder(host, other)
 }
 
-// saysItRuns reports whether a host's machine runs something, or did where the host comes from, according to the status that it has brought along.
-// One that cannot be read may say so.
+// saysItRuns reports whether the machine at a host's BMC runs something, or did where the host comes from, according to the status that it has
+// brought along. One that cannot be read may say so.
 func saysItRuns(host *metal3.BareMetalHost) bool {
 	if !hasStatusToRestore(host) {
-		return UsesMachine(host)
+		return UsesMachine(host) && KeptBMC(host).IsZero() // else it runs on the machine of another BMC
 	}
 	brought, err := metal3.ParseStatusAnnotation(host.Annotations[metal3.StatusAnnotation])
 	return err != nil || UsesMachine(&metal3.BareMetalHost{Status: *brought})

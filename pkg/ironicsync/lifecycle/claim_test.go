@@ -104,6 +104,8 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the younger one has brought that it runs":            {a: host("ns", "a", 0), b: host("ns", "b", 1, claimed), aIsRefused: true},
 		"it brings that it runs, the other one is enrolling":  {a: host("ns", "a", 0, enrolling), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), aIsRefused: true},
 		"it brings that it runs, enrolling in another one":    {a: host("ns", "a", 0, enrolling), b: host("other", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), bIsRefused: true},
+		"given the address of one that is enrolling":          {a: host("ns", "a", 0, swapped), b: host("ns", "b", 1, enrolling), aIsRefused: true},
+		"given the address of one that is new":                {a: host("ns", "a", 1, swapped), b: host("ns", "b", 0), aIsRefused: true},
 		"it brings that it runs, two namespaces":              {a: host("ns", "a", 0), b: host("other", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`))},
 		"it brings that it runs, the other one is registered": {a: host("ns", "a", 0, registered), b: host("ns", "b", 1, brings(`{"provisioning":{"state":"provisioned","ID":"x"}}`)), bIsRefused: true},
 		"the older one is detached":                           {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},

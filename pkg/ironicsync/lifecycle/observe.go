@@ -207,7 +207,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	observeInspection(status, host, seen, now)
 	status.Ironic.InventoryPending = NeedsInventory(host, node) && !isInventoryRead(status.Ironic, node)
 	observeRegistration(status, recorded, now)
-	observeRamdiskTimeout(status, host, seen, now)
+	observeRamdiskTimeout(status, seen, now)
 	if node.Health != "" { // as it always is before Ironic API 1.109
 		status.Record.Health = node.Health
 	}
@@ -308,7 +308,7 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 // The timeout remains the cause of the failure during the abort that follows from it, and
 // until the next attempt. Otherwise the error would be that of Ironic, which only says that
 // somebody has requested the abort.
-func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation, now time.Time) {
 	node := seen.Node
 	message := silence(seen, now)
 	switch {

@@ -243,6 +243,7 @@ type Situation struct {
 //	deployment.go     whose a deployment is
 //	taken_back.go     deprovisionings that the spec takes back
 //	plan_register.go  registration in Ironic
+//	forgotten.go      what Ironic will never end
 //	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state
 //	plan_settings.go  RAID and other settings of a machine that runs nothing

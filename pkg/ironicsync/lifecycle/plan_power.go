@@ -176,9 +176,8 @@ func isForcedOnce(host *metal3.BareMetalHost) bool {
 // spec.online and the reboot annotations ask for.
 func nextOfPower(s Situation) Step {
 	host, node := s.Host, s.node
-	switch {
-	case node.isBeingSwitched():
-		return Step{Do: Wait} // a change is under way
+	if node.isBeingSwitched() {
+		return Step{Do: Wait}
 	}
 	on, off := powerOf(node)
 	reboot := rebootRequestOf(host)
@@ -255,11 +254,12 @@ func (s Situation) mustSwitchOnFor(step Step) bool {
 	return off && err == nil && access.IsIPMI()
 }
 
+// switchOnForReset returns the step that switches the machine on. It waits after a failure also if the host shows another error.
 func (s Situation) switchOnForReset() Step {
 	switch on := s.switchTo(ironic.TargetPowerOn); {
 	case s.node.isBeingSwitched():
 		return Step{Do: Wait}
-	case powerActionFailed(s.node, s.node.LastError): // whatever error the host shows
+	case powerActionFailed(s.node, s.node.LastError):
 		return s.retry(on, true)
 	default:
 		return on

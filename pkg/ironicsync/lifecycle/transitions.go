@@ -361,8 +361,10 @@ func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.Record.Error = nil
 	noteLoss(&host.Status, lastSeen(&host.Status), now)
 	host.Status.Record.PowerOns = nil // with its node, no request can be carried out later
-	if node := NodeOf(&host.Status); node != nil && node.PowerState == ironic.PowerOff {
-		host.Status.PoweredOn = false
+	if node := NodeOf(&host.Status); node != nil {
+		if _, off := powerOf(node); off {
+			host.Status.PoweredOn = false
+		}
 	}
 	forgetNode(&host.Status)
 	ClearFailure(host)

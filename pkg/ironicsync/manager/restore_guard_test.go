@@ -30,6 +30,7 @@ type fakeCount struct {
 	mu    sync.Mutex
 	count int64
 	err   error
+	lost  bool // the answers to Set, which has happened
 	// before and after are called once, around the next Get.
 	before, after func()
 }
@@ -55,6 +56,9 @@ func (c *fakeCount) Set(_ context.Context, previous, count int64) error {
 		return errors.New("another process has counted meanwhile")
 	}
 	c.count = count
+	if c.lost {
+		return errors.New("no answer")
+	}
 	return nil
 }
 
@@ -290,16 +294,25 @@ func TestConfirmWithoutLease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	count.lost = true
+	if err := g.check(t.Context()); err == nil {
+		t.Error("a count without an answer passes for one that was written")
+	}
 	leases := g.leases
 	g.leases = forbiddenLeases{leases}
-	count.restore(count.count + 1)
-	g.pending.Store(count.count) // as a write leaves it whose answer was lost
 	if err := g.confirm(t.Context()); err != nil {
-		t.Errorf("a count without an answer: %v", err)
+		t.Errorf("after a count without an answer: %v", err)
 	}
-	g.counted.Store(count.count) // which the Lease was not told
+	g.leases, count.lost = leases, false
+	if err := g.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.leases = unwritableLeases{leases}
+	if err := g.check(t.Context()); err == nil {
+		t.Error("a Lease that could not be told passes for one that was")
+	}
 	g.leases = leases
-	count.restore(count.count - 1)
+	count.restore(count.count - 1) // what the Lease has
 	if err := g.confirm(t.Context()); err == nil || g.restored() == "" {
 		t.Error("a backup with the count of the Lease is not noticed")
 	}
@@ -311,5 +324,14 @@ type forbiddenLeases struct {
 }
 
 func (forbiddenLeases) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, errors.New("forbidden")
+}
+
+// unwritableLeases can be read only.
+type unwritableLeases struct {
+	coordinationclient.LeaseInterface
+}
+
+func (unwritableLeases) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	return nil, errors.New("forbidden")
 }
