@@ -5,6 +5,7 @@ package life
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -152,8 +153,18 @@ func (k *keystoneBed) start() {
 		}
 		if log, err := k.server.Logs(); err == nil && k.t.Failed() {
 			k.t.Logf("log of the server:\n%s", log)
+			k.t.Logf("end of the log of Keystone:\n%s\nend of the log of Ironic:\n%s", tail(k.keystone.LogPath), tail(k.ironic.LogPath))
 		}
 	})
+}
+
+// tail is the last 20,000 bytes of a file, or why they cannot be read.
+func tail(path string) []byte {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return content[max(0, len(content)-20_000):]
 }
 
 func (k *keystoneBed) newHost(options ...option) *host {
