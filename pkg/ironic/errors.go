@@ -127,7 +127,7 @@ func IsProtected(err error) bool {
 // Ironic ask the BMC, that is how it passes on what the BMC says, or that it does not answer.
 func IsInternal(err error) bool { return isStatus(err, http.StatusInternalServerError) }
 
-// IsBusy reports whether the request was not sent, because too many were under way.
+// IsBusy reports whether the request was not sent, because too many were under way or were given up.
 func IsBusy(err error) bool {
 	var unavailable *UnavailableError
 	return errors.As(err, &unavailable) && unavailable.Class == ClassBusy
@@ -142,7 +142,7 @@ func IsTimeout(err error) bool {
 	return errors.As(err, &unavailable) && unavailable.Class == ClassTimeout
 }
 
-// ClassBusy is the class of a request that was not sent, because too many were under way.
+// ClassBusy is the class of a request that was not sent, because too many were under way or were given up.
 const ClassBusy = "busy"
 
 // IsNotCarriedOut reports whether it is certain that Ironic has not carried out a request, nor ever will: Ironic itself has

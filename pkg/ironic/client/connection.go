@@ -51,6 +51,7 @@ type connection struct {
 	timeout   time.Duration
 	clock     clock.Clock
 	slots     [classes]*slots
+	pace      pace // of reads
 	// features are what was negotiated; nil when Ironic has to be asked again.
 	features atomic.Pointer[negotiated]
 }
@@ -133,7 +134,7 @@ func (c *connection) mayRetry(ctx context.Context, err error, retries *wait.Back
 func (c *connection) acquire(ctx context.Context, slots *slots, namespace string, r request) error {
 	start := c.clock.Now()
 	if slots.acquire(ctx, namespace) == nil {
-		return nil
+		return c.keepPace(ctx, start, slots, namespace, r)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s: %w", r.text, context.Canceled)
@@ -142,6 +143,21 @@ func (c *connection) acquire(ctx context.Context, slots *slots, namespace string
 		Reason: fmt.Sprintf("all %d connections busy for %s", slots.size, ironic.RoundForPeople(c.clock.Since(start)))}
 	requestErrors.WithLabelValues(c.name, r.op, err.Class).Inc()
 	return err
+}
+
+// keepPace releases the slot again if a read whose caller came at a time may not be sent now.
+func (c *connection) keepPace(ctx context.Context, came time.Time, slots *slots, namespace string, r request) error {
+	if r.class.in(ctx) != reads {
+		return nil
+	}
+	deadline, _ := ctx.Deadline()
+	may, waited := c.pace.mayAsk(came, c.clock.Now(), deadline)
+	if may {
+		return nil
+	}
+	slots.release(namespace)
+	return &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: context.DeadlineExceeded,
+		Reason: fmt.Sprintf("no answer within %s lately, so it is asked less often until it answers", ironic.RoundForPeople(waited))}
 }
 
 // pause waits before a retry; false when the caller's time would be over first.
