@@ -43,6 +43,8 @@ type bulk struct {
 	background sync.WaitGroup // sweeps for which no reader waits
 	// sweepTook is how long the latest sweep took, in nanoseconds, which is very long if it failed.
 	sweepTook atomic.Int64
+	// awaited is set while the feed is waited for for longer than readers wait.
+	awaited atomic.Bool
 }
 
 // errSweepNeeded means that all nodes have to be read.
@@ -55,12 +57,7 @@ func (b *bulk) observeAll() error {
 	if !b.index.IsFeedTrusted(began, b.progress.isSweeping()) {
 		return b.sweep()
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, b.patience)
-	defer cancel()
-	if err := b.learnHosts(ctx); err != nil {
-		return err
-	}
-	err := b.readFeed(ctx)
+	err := b.readFeed()
 	if errors.Is(err, errSweepNeeded) {
 		return b.sweep()
 	}
@@ -68,13 +65,18 @@ func (b *bulk) observeAll() error {
 }
 
 // readFeed reads the feed and observes the hosts whose nodes have changed, and those that have changed themselves.
-func (b *bulk) readFeed(ctx context.Context) error {
+func (b *bulk) readFeed() error {
+	if err := b.learnInTime(); err != nil {
+		return err
+	}
 	began := b.clock.Now()
 	read := b.index.BeginFeed(began)
-	changes, err := b.nodes.ChangedSince(ctx, read.Since, read.Expected)
+	changes, err := b.changedSince(read)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(b.ctx, b.patience)
+	defer cancel()
 	answered := b.clock.Now()
 	delivered, complete := b.index.ApplyChanges(read, changes, answered)
 	if changes.Truncated || !complete {
@@ -105,6 +107,27 @@ func (b *bulk) readFeed(ctx context.Context) error {
 		return errSweepNeeded
 	}
 	return b.observeMany(ctx, dues, began)
+}
+
+// learnInTime learns which hosts there are, while readers wait.
+func (b *bulk) learnInTime() error {
+	ctx, cancel := context.WithTimeout(b.ctx, b.patience)
+	defer cancel()
+	return b.learnHosts(ctx)
+}
+
+// changedSince requests the feed. An Ironic that is merely slow works on for a request that was given up, and has to do it all again for
+// the next one, so it has longer for an answer than readers wait. But it is not waited for twice: what follows beside a request that
+// hangs, maybe because its connection is dead, ends with its readers.
+func (b *bulk) changedSince(read index.FeedRead) (*ironic.Changes, error) {
+	limit := b.patience
+	if b.awaited.CompareAndSwap(false, true) {
+		defer b.awaited.Store(false)
+		limit = sweepTimeout
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	defer cancel()
+	return b.nodes.ChangedSince(ctx, read.Since, read.Expected)
 }
 
 // changedAt returns when a node in the feed was changed, by our clock, or the zero time if that is
