@@ -183,6 +183,15 @@ func TestFencedButNotShown(t *testing.T) {
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "was asked to") {
 		t.Error(got)
 	}
+
+	h.Status.PoweredOn, h.Status.Record.PowerOns, h.Status.Ironic.ProvisionState = true, nil, "service wait"
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "The machine is off, and not shown so: Ironic changes its settings") {
+		t.Error(got)
+	}
+	h.Status.Ironic.ProvisionState, h.Status.Record.Deployment = "deploying", &metal3.Deployment{Rebuild: &metal3.Rebuild{}}
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "The machine is off, and not shown so: Ironic writes its image again") {
+		t.Error(got)
+	}
 }
 
 // TestClocksDiffer: times in the future do not give negative durations.

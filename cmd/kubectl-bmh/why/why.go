@@ -153,9 +153,17 @@ func (e *hostExplanation) asked() {
 
 // fenced says why a machine that is off is not shown so.
 func (e *hostExplanation) fenced() {
-	host := e.host
-	asked := host.Status.Record.PowerOns
-	if node := host.Status.Ironic; len(asked) > 0 && node != nil && node.PowerState == "power off" && host.Status.PoweredOn {
+	host, node := e.host, e.host.Status.Ironic
+	if node == nil || node.PowerState != "power off" || !host.Status.PoweredOn {
+		return
+	}
+	deployment := host.Status.Record.Deployment
+	switch asked := host.Status.Record.PowerOns; {
+	case e.ironicState() == "servicing" || e.ironicState() == "service wait":
+		e.say("The machine is off, and not shown so: Ironic changes its settings, and has it on in the end. Do not take the machine for fenced before it is switched off after that.")
+	case deployment != nil && deployment.Rebuild != nil:
+		e.say("The machine is off, and not shown so: Ironic writes its image again, and has it on in the end. Do not take the machine for fenced before it is switched off after that.")
+	case len(asked) > 0:
 		last := asked[len(asked)-1].At.Time
 		e.say("The machine is off, and not shown so yet: Ironic was asked to switch it on %s, and has not answered. It still may, for another %s. Do not take the machine for fenced before that.", e.ago(last), e.left(last))
 	}
