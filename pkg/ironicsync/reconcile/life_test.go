@@ -150,9 +150,9 @@ func TestLife(t *testing.T) {
 		}
 
 		// Two by name before it is created, one after that, one before it is switched on, and one when the image has been asked
-		// for, are needed; six come with polls, or seven if one and a step come at the same moment. What becomes of the transitions is left to the polls:
-		// read after each of them, it would be more.
-		if gets := w.sim.Count("GetNode"); gets > 12 {
+		// for, are needed; six come with polls, and one or two more each time a poll and a step come at the same moment, which is a matter of the
+		// polls' jitter. What becomes of the transitions is left to the polls: read after each of them, it would be more in any case.
+		if gets := w.sim.Count("GetNode"); gets > 15 {
 			t.Errorf("the node was read %d times on the way to provisioned", gets)
 		}
 		w.sim.Sim.SetFaults(ironicsim.Faults{})
