@@ -3,23 +3,26 @@
 package executor
 
 import (
+	"cmp"
 	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // services takes the steps that change the settings of a machine that runs something.
 type services struct {
 	*settler
-	ironic Ironic
-	drive  virtualDrive
-	policy func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
-	images destination.Policy
-	asker  *asker
+	ironic          Ironic
+	drive           virtualDrive
+	policy          func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
+	isPolicyCurrent func(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
+	images          destination.Policy
+	asker           *asker
 }
 
 // service records that the service of the step is requested, and then requests it from Ironic. After a
@@ -86,7 +89,7 @@ func (s *services) setError(host *metal3.BareMetalHost, message string) {
 	lifecycle.CountAgain(host, message)
 }
 
-// start requests a service from Ironic if the node is still as it was when the service was recorded.
+// start requests a service from Ironic if the node is still as it was when the service was recorded, and the policy, too.
 func (s *services) start(ctx context.Context, task Task) error {
 	current, err := s.ironic.GetNode(ctx, task.Node.UUID)
 	switch {
@@ -94,6 +97,9 @@ func (s *services) start(ctx context.Context, task Task) error {
 		return err
 	case current.ProvisionState != ironic.Active, current.InstanceUUID != task.Node.InstanceUUID, lifecycle.HasServiceBegun(task.Host.Status.Record.Servicing, current):
 		return ironic.ErrLookedTooLongAgo
+	}
+	if is, err := s.isPolicyCurrent(ctx, task.Host); err != nil || !is {
+		return cmp.Or(err, ironic.ErrLookedTooLongAgo)
 	}
 	if err := s.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
 		return ironic.ErrLookedTooLongAgo // the request was not sent

@@ -104,6 +104,11 @@ func (w *Watch) PolicyFor(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySp
 	return w.policies.of(host)
 }
 
+// IsPolicyCurrent reports whether PolicyFor returns what the stored policy of a host permits.
+func (w *Watch) IsPolicyCurrent(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	return w.policies.isCurrent(ctx, host)
+}
+
 // SettingsFor returns what is known of the settings of a host, as far as they matter now, and makes sure
 // that the objects exist.
 func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (found HostSettings, err error) {

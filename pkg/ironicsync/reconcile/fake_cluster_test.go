@@ -107,6 +107,8 @@ type memoryObjects[T interface {
 	version  int
 	objects  map[string]T
 	watchers []*watch.RaceFreeFakeWatcher
+	// silent is set if who watches is not told of changes.
+	silent bool
 }
 
 func newMemoryObjects[T interface {
@@ -170,9 +172,7 @@ func (m *memoryObjects[T]) put(obj T, event watch.EventType) T {
 	m.version++
 	obj.SetResourceVersion(strconv.Itoa(m.version))
 	m.objects[obj.GetNamespace()+"/"+obj.GetName()] = obj
-	for _, w := range m.watchers {
-		w.Action(event, obj.DeepCopyObject())
-	}
+	m.tell(event, obj)
 	return obj.DeepCopyObject().(T)
 }
 
@@ -186,8 +186,16 @@ func (m *memoryObjects[T]) delete(namespace, name string) {
 	delete(m.objects, namespace+"/"+name)
 	m.version++
 	obj.SetResourceVersion(strconv.Itoa(m.version))
+	m.tell(watch.Deleted, obj)
+}
+
+// tell tells who watches. m.mu is held.
+func (m *memoryObjects[T]) tell(event watch.EventType, obj T) {
+	if m.silent {
+		return
+	}
 	for _, w := range m.watchers {
-		w.Action(watch.Deleted, obj.DeepCopyObject())
+		w.Action(event, obj.DeepCopyObject())
 	}
 }
 

@@ -74,6 +74,32 @@ func (w *world) runsAgain(message string) func() bool {
 	}
 }
 
+// TestPolicyWithdrawnUnseen: a machine is not serviced by a policy that permits it no more, although the watch has yet to tell of that.
+func TestPolicyWithdrawnUnseen(t *testing.T) {
+	for name, withdraw := range map[string]func(w *world){
+		"changed": func(w *world) { w.policy(metal3.UpdateOnPreparing) },
+		"deleted": func(w *world) { w.policies.delete(enginetest.Namespace, enginetest.HostName(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+				w.provisionedWithPolicy()
+				w.wantBIOS("BootMode", "Bios")
+				time.Sleep(time.Minute)
+				w.policies.silent = true
+				withdraw(w)
+				w.reboot()
+				time.Sleep(10 * time.Minute)
+				if n := w.services(); len(n) != 0 {
+					t.Errorf("serviced for %v", n)
+				}
+				w.policies.silent = false
+				w.policy(metal3.UpdateOnPreparing)
+				w.after(time.Minute, "it runs again", w.runsAgain(""))
+			})
+		})
+	}
+}
+
 // TestServicing: a changed BIOS setting of a provisioned host is applied when the user reboots it, if
 // the policy permits that, and not before.
 func TestServicing(t *testing.T) {
