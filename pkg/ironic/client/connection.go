@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,11 +84,22 @@ type request struct {
 // isOfNodes reports whether the request reads nodes, or what Ironic has of one.
 func (r *request) isOfNodes() bool { return r.class == reads && strings.HasPrefix(r.path, "nodes") }
 
+var errEmptyID = errors.New("ironic: the name or UUID of a node is empty, or a step in a path")
+
+// leadsToOne reports whether no part of a path is empty or a step, with which it would lead to a list, or to something else. Such an ID can
+// come from a status that somebody brings along.
+func leadsToOne(path string) bool {
+	return !slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." || part == ".." })
+}
+
 // do sends a request in one of the slots, with authentication, negotiation and
 // retries.
 func (c *connection) do(ctx context.Context, r request) error {
 	if r.class <= unclassified || r.class >= classes {
 		return fmt.Errorf("%s: this is a bug of metal3-apiserver, please report it: the request has no class", r.text)
+	}
+	if r.featuresOnly == nil && !leadsToOne(r.path) {
+		return errEmptyID
 	}
 	slots, namespace := c.slots[r.class.in(ctx)], ironic.TenantOf(ctx)
 	if err := c.acquire(ctx, slots, namespace, r); err != nil {

@@ -13,9 +13,6 @@ import (
 // GetConsole returns whether the node has a console, and whether it is enabled. It takes no lock
 // and does not contact the BMC.
 func (c nodeManagement) GetConsole(ctx context.Context, uuid string) (*ironic.Console, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	console := &ironic.Console{}
 	err := c.do(ctx, request{
 		op: "GetConsole", text: "get the console of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid),
@@ -31,9 +28,6 @@ func (c nodeManagement) GetConsole(ctx context.Context, uuid string) (*ironic.Co
 // GetConsoleInfo returns how to connect to an enabled console; nil if it is not enabled. Beware:
 // with ipmitool-socat, Ironic ends the session of whoever is connected, and waits for the BMC.
 func (c nodeManagement) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.ConsoleInfo, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	var answer struct {
 		Info *ironic.ConsoleInfo `json:"console_info"`
 	}

@@ -16,9 +16,6 @@ var errHistoryTooLong = errors.New("ironic: the history of the node does not end
 
 // History returns what Ironic has recorded of a node, oldest first. It asks the database only.
 func (c *nodeReader) History(ctx context.Context, uuid string) ([]ironic.HistoryEvent, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	var events []ironic.HistoryEvent
 	for range maxHistoryPages {
 		query := url.Values{"detail": {"True"}} // otherwise Ironic cuts the text at 255 characters

@@ -87,9 +87,6 @@ func (c nodeManagement) InjectNMI(ctx context.Context, fence ironic.Fence, uuid 
 // ask makes a request about a node by a function of gophercloud, which is given the ID in the
 // form for URLs. fence and class are as in request.
 func (c *connection) ask(ctx context.Context, fence ironic.Fence, op, text string, class class, method, idOrName string, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
-	if idOrName == "" {
-		return errEmptyID
-	}
 	return c.do(ctx, request{
 		op: op, text: text + " of node " + idOrName, class: class, method: method, path: nodePath(idOrName), fence: fence,
 		call: func(ctx context.Context, sc *gophercloud.ServiceClient) error {
@@ -102,9 +99,6 @@ func (c *connection) ask(ctx context.Context, fence ironic.Fence, op, text strin
 func (c nodeManagement) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error) {
 	var answer struct {
 		Indicators []ironic.Indicator `json:"indicators"`
-	}
-	if uuid == "" {
-		return nil, errEmptyID
 	}
 	err := c.do(ctx, request{
 		op: "ListIndicators", text: "list indicators of node " + uuid, class: actions, method: http.MethodGet, path: nodePath(uuid, "management", "indicators"),
@@ -119,9 +113,6 @@ func (c nodeManagement) GetIndicator(ctx context.Context, uuid, id string) (stat
 	var answer struct {
 		State string `json:"state"`
 	}
-	if uuid == "" || id == "" {
-		return "", errEmptyID
-	}
 	err = c.do(ctx, request{
 		op: "GetIndicator", text: "get indicator " + id + " of node " + uuid, class: actions, method: http.MethodGet,
 		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), into: &answer,
@@ -132,9 +123,6 @@ func (c nodeManagement) GetIndicator(ctx context.Context, uuid, id string) (stat
 // SetIndicator has the BMC switch a light. The state must be one of the light's: for others,
 // Ironic answers with an internal error.
 func (c nodeManagement) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error {
-	if uuid == "" || id == "" {
-		return errEmptyID
-	}
 	return c.do(ctx, request{
 		op: "SetIndicator", text: "set indicator " + id + " of node " + uuid, class: actions, method: http.MethodPut,
 		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), fence: fence,
@@ -149,9 +137,6 @@ func (c nodeManagement) Verdicts(ctx context.Context, uuid string) ([]ironic.Int
 }
 
 func (c nodeManagement) validate(ctx context.Context, uuid string, class class) ([]ironic.InterfaceVerdict, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	var answer map[string]struct {
 		Result *bool  `json:"result"`
 		Reason string `json:"reason"`

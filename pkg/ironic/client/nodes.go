@@ -4,7 +4,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,8 +39,6 @@ func queryOfStatus(features ironic.Features) url.Values {
 	return url.Values{"fields": {fields}}
 }
 
-var errEmptyID = errors.New("ironic: the name or UUID of a node is empty, or a step in a path")
-
 func nodePath(idOrName string, more ...string) string {
 	return "nodes/" + strings.Join(append([]string{url.PathEscape(idOrName)}, more...), "/")
 }
@@ -55,10 +52,6 @@ type nodeReader struct {
 // GetNode reads one node by UUID or name. It takes no lock and does not contact
 // the BMC.
 func (c *nodeReader) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
-	switch idOrName {
-	case "", ".", "..": // The last two can come from a status that somebody brings along.
-		return nil, errEmptyID // The URL would be that of the list, or of something else.
-	}
 	return c.getNode(ctx, idOrName, queryOfStatus)
 }
 
@@ -79,9 +72,6 @@ func (c *nodeReader) getNode(ctx context.Context, idOrName string, query func(ir
 
 // GetRegistration reads what Ironic was told of a node.
 func (c *nodeReader) GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	registration := &ironic.Registration{}
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid),
@@ -111,9 +101,6 @@ func (a *nodeAnswer) received(date time.Time) {
 // GetInventory reads what the last inspection found; IsNotFound when there was
 // none. It can lag behind the end of an inspection for a moment.
 func (c *nodeReader) GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	inventory := &ironic.Inventory{}
 	err := c.do(ctx, request{
 		op: "GetInventory", text: "get inventory of node " + uuid, class: reads, method: http.MethodGet,
@@ -129,9 +116,6 @@ func (c *nodeReader) GetInventory(ctx context.Context, uuid string) (*ironic.Inv
 // from the BMC when it verifies, cleans or services the node. The list is empty if the driver
 // cannot read them.
 func (c *nodeReader) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	var answer struct {
 		Settings []ironic.BIOSSetting `json:"bios"`
 	}
@@ -146,9 +130,6 @@ func (c *nodeReader) ListBIOSSettings(ctx context.Context, uuid string) ([]ironi
 // ListFirmware returns the firmware of a node, as Ironic has stored it: it reads the versions from
 // the BMC when it verifies, cleans or services the node. It needs Features.Firmware.
 func (c *nodeReader) ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
 	var answer struct {
 		Components []ironic.FirmwareComponent `json:"firmware"`
 	}

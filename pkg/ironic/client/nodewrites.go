@@ -44,9 +44,6 @@ func (c nodeWriter) CreateNode(ctx context.Context, fence ironic.Fence, create i
 // sets the interfaces back to the new driver's defaults, except those that are
 // in the same patch.
 func (c nodeWriter) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
-	if idOrName == "" {
-		return nil, errEmptyID
-	}
 	steps := jsonPatch(patches)
 	var query url.Values
 	var secrets []string
@@ -110,9 +107,6 @@ func (c nodeWriter) writeNode(ctx context.Context, r request) (*ironic.Node, err
 // DeleteNode removes a node. Beware: a node in maintenance is removed from any
 // state, deployed ones included.
 func (c nodeWriter) DeleteNode(ctx context.Context, fence ironic.Fence, idOrName string) error {
-	if idOrName == "" {
-		return errEmptyID
-	}
 	return c.do(ctx, request{
 		op: "DeleteNode", text: "delete node " + idOrName, class: writes, method: http.MethodDelete, path: nodePath(idOrName), fence: fence,
 	})

@@ -101,9 +101,6 @@ func (c ports) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.S
 
 // UpdatePort changes a port.
 func (c ports) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error {
-	if uuid == "" {
-		return errEmptyID
-	}
 	return c.do(ctx, request{
 		op: "UpdatePort", text: "update port " + uuid, class: writes, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid), fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) { return nil, jsonPatch(patches), nil },

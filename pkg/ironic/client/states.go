@@ -32,9 +32,6 @@ func (c nodeManagement) SetTargetRAID(ctx context.Context, fence ironic.Fence, i
 }
 
 func (c *connection) put(ctx context.Context, fence ironic.Fence, op, text string, class class, idOrName, path string, body any, secrets ...string) error {
-	if idOrName == "" {
-		return errEmptyID
-	}
 	return c.do(ctx, request{
 		op: op, text: text + " of node " + idOrName, class: class, method: http.MethodPut, path: nodePath(idOrName, path), fence: fence,
 		secrets: secrets,
