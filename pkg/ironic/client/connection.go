@@ -110,6 +110,16 @@ func (c *connection) do(ctx context.Context, r request) error {
 	inFlight.Inc()
 	defer inFlight.Dec()
 
+	began := c.clock.Now()
+	err := c.untilAnswered(ctx, r)
+	if r.class.in(ctx) == reads {
+		c.pace.note(began, c.clock.Now(), err)
+	}
+	return err
+}
+
+// untilAnswered sends a request until it is answered, or there is no sense in sending it again.
+func (c *connection) untilAnswered(ctx context.Context, r request) error {
 	var renewed, renegotiated bool
 	retries := &wait.Backoff{Duration: retryDelay, Factor: 2, Jitter: 2, Steps: readRetries}
 	for {
@@ -163,13 +173,13 @@ func (c *connection) keepPace(ctx context.Context, came time.Time, slots *slots,
 		return nil
 	}
 	deadline, _ := ctx.Deadline()
-	may, waited := c.pace.mayAsk(came, c.clock.Now(), deadline)
+	may, reason := c.pace.mayAsk(came, c.clock.Now(), deadline)
 	if may {
 		return nil
 	}
 	slots.release(namespace)
 	return &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: context.DeadlineExceeded,
-		Reason: fmt.Sprintf("no answer within %s lately, so it is asked less often until it answers", ironic.RoundForPeople(waited))}
+		Reason: reason + " lately, so it is asked less often until it answers"}
 }
 
 // pause waits before a retry; false when the caller's time would be over first.

@@ -23,6 +23,7 @@ type pace struct {
 	late     int
 	lateFrom time.Time     // when the last read was given up
 	waited   time.Duration // for how long it was waited for
+	reason   string        // what it says
 	next     time.Time     // when the next read may be sent
 }
 
@@ -33,28 +34,27 @@ const (
 	maxPause = 6 * time.Second
 	// minPatience is how long a read must have been waited for to say something about Ironic.
 	minPatience = time.Second
-	// patient is who waits for so long: the poll, and the workers of the engine. They are few, each with one request at a time.
-	patient = 10 * time.Second
+	// patient is who waits for so long: the poll, the workers of the engine, and users who do not just read. They are few.
+	patient = 5 * time.Second
 )
 
 // mayAsk reports whether a read may be sent now for which a caller came at a time, and waits until the deadline; for ever, if that is the
-// zero time. If not, it returns for how long others have waited in vain. Who has waited for a connection for long would
-// probably give up.
-func (p *pace) mayAsk(came, now, deadline time.Time) (may bool, waited time.Duration) {
+// zero time. If not, it returns what those say who were. Who has waited for a connection for long would probably give up.
+func (p *pace) mayAsk(came, now, deadline time.Time) (may bool, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	patience := deadline.Sub(came)
 	if p.late == 0 || deadline.IsZero() || patience >= patient {
-		return true, 0
+		return true, ""
 	}
 	if now.Before(p.next) || deadline.Sub(now) < patience*3/4 {
-		return false, p.waited
+		return false, p.reason
 	}
 	p.next = now.Add(wait.Jitter(min(p.waited<<(p.late-1), maxPause), 0.5))
-	return true, 0
+	return true, ""
 }
 
-// note notes how a read has ended.
+// note notes how a read has ended. Unless Ironic works on for it, its turn goes to another.
 func (p *pace) note(began, ended time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,10 @@ func (p *pace) note(began, ended time.Time, err error) {
 	case err == nil, errors.As(err, &answer) && answer.Status < http.StatusBadGateway: // what is in front of Ironic says the others
 		p.late /= 2
 		p.next = time.Time{}
-	case ironic.IsTimeout(err) && waited >= minPatience && !began.Before(p.lateFrom):
+	case !ironic.IsTimeout(err):
+		p.next = time.Time{}
+	case waited >= minPatience && !began.Before(p.lateFrom):
 		p.late = min(p.late+1, maxLate)
-		p.lateFrom, p.waited = ended, waited
+		p.lateFrom, p.waited, p.reason = ended, waited, ironic.ReasonOf(err)
 	}
 }

@@ -100,11 +100,7 @@ func (c *connection) send(ctx context.Context, r request, start time.Time) (sc *
 		}
 		return sc, answered, nil
 	}
-	sent := c.clock.Now()
 	code, err = c.exchange(ctx, &versioned, r, features, start)
-	if r.class.in(ctx) == reads {
-		c.pace.note(sent, c.clock.Now(), err)
-	}
 	return sc, code, err
 }
 
