@@ -27,6 +27,10 @@ import (
 // cheaper.
 const maxReobserved = 32
 
+// feedTimeout bounds the one request for the feed that may take longer than readers wait. Who polls waits for it, also if nothing will
+// ever come.
+const feedTimeout = 10 * time.Second
+
 // bulk observes all hosts at once: see observeAll.
 type bulk struct {
 	*observer
@@ -123,7 +127,7 @@ func (b *bulk) changedSince(read index.FeedRead) (*ironic.Changes, error) {
 	limit := b.patience
 	if b.awaited.CompareAndSwap(false, true) {
 		defer b.awaited.Store(false)
-		limit = sweepTimeout
+		limit = max(feedTimeout, b.patience)
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, limit)
 	defer cancel()

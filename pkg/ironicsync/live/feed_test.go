@@ -445,7 +445,7 @@ func TestSlowFeed(t *testing.T) {
 		b.list(t)
 		time.Sleep(5 * time.Second)
 		b.nodes.Say(enginetest.NodeID(0), "changed")
-		b.nodes.Single = func() time.Duration { return 10 * time.Second }
+		b.nodes.Single = func() time.Duration { return 5 * time.Second }
 		_, lists := b.nodes.Asked()
 		if err := b.RefreshAll(t.Context()); err == nil {
 			t.Error("a reader was answered before Ironic was")

@@ -115,7 +115,6 @@ func (p *poller) pauseAtWork(took time.Duration) time.Duration {
 
 func (p *poller) poll(ctx context.Context) {
 	p.gates.wakeAll() // what may start and did not gives its place up in time
-	began := p.clock.Now()
 	err := p.nodes.Poll(ctx)
 	log := klog.FromContext(ctx)
 	partial := new(live.PartialError)
@@ -138,7 +137,7 @@ func (p *poller) poll(ctx context.Context) {
 	default:
 		if p.downSince.IsZero() {
 			log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
-			p.downSince = began
+			p.downSince = p.clock.Now()
 			p.down.Store(true)
 			p.unread = nil // these hosts are about to say that Ironic does not answer at all
 		}

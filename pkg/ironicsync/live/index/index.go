@@ -51,6 +51,8 @@ type Index struct {
 	// it is only compared with other times of our clock.
 	newest      time.Time
 	newestSince time.Time
+	// latestFeed is the number of the latest read of the feed that was applied. One that began before it may be answered after it.
+	latestFeed uint64
 	// overlap is how far before newest the feed is read again, because changes do not
 	// become visible in the order of their updated_at.
 	overlap     time.Duration
@@ -173,13 +175,14 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 	switch {
 	case newest.After(x.newest):
 		x.newest, x.newestSince = newest, now
-	case !changes.AnsweredAt.IsZero() && changes.AnsweredAt.Add(x.overlap).Before(x.newest):
+	case read.number > x.latestFeed && !changes.AnsweredAt.IsZero() && changes.AnsweredAt.Add(x.overlap).Before(x.newest):
 		// Ironic's clock was set back, and what changes now is older than what was read last. A sweep finds what has
 		// changed since. If this is one of several API servers whose clocks differ, the overlap soon allows for that.
 		x.newest, x.newestSince = askedAt, now
 		x.overlap = min(2*x.overlap, maxOverlap)
 		x.completeFrom = x.begun.sweeps + 1
 	}
+	x.latestFeed = max(x.latestFeed, read.number)
 	x.lastChanges = len(changes.Nodes)
 	if changes.Truncated {
 		x.completeFrom = x.begun.sweeps + 1

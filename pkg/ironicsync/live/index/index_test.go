@@ -409,6 +409,21 @@ func TestSlowAnswerWithANodeOfTheFuture(t *testing.T) {
 	}
 }
 
+// TestLateAnswer: an answer that comes after that of a later read, of a time before it, does not pass for a clock that was set back.
+func TestLateAnswer(t *testing.T) {
+	x := swept(node("a", 0, ""))
+	earlier, later := x.BeginFeed(at(10)), x.BeginFeed(at(19))
+	x.ApplyChanges(later, changes(20, node("a", 19, "")), at(20))
+	overlap, since := x.Overlap(), x.BeginFeed(at(21)).Since
+	x.ApplyChanges(earlier, changes(11, node("a", 5, "")), at(21))
+	if got := x.Overlap(); got != overlap {
+		t.Errorf("the feed is read %s back, want %s", got, overlap)
+	}
+	if got := x.BeginFeed(at(21)).Since; !got.Equal(since) || !x.IsFeedTrusted(at(21), false) {
+		t.Errorf("the feed is read from %s, want %s", got, since)
+	}
+}
+
 // TestUnreadable: a node that Ironic cannot show is neither gone nor changed, and has the BMC that was last read of it. As long as none
 // ever was, it is not known who has a BMC.
 func TestUnreadable(t *testing.T) {
