@@ -161,7 +161,7 @@ func (e *hostExplanation) fenced() {
 	switch asked := host.Status.Record.PowerOns; {
 	case e.ironicState() == "servicing" || e.ironicState() == "service wait":
 		e.say("The machine is off, and not shown so: Ironic changes its settings, and has it on in the end. Do not take the machine for fenced before it is switched off after that.")
-	case deployment != nil && deployment.Rebuild != nil:
+	case deployment != nil && deployment.Rebuild != nil && (e.ironicState() == "deploying" || e.ironicState() == "wait call-back"):
 		e.say("The machine is off, and not shown so: Ironic writes its image again, and has it on in the end. Do not take the machine for fenced before it is switched off after that.")
 	case len(asked) > 0:
 		last := asked[len(asked)-1].At.Time
