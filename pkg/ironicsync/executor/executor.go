@@ -82,8 +82,8 @@ type Deps struct {
 	DataImages DataImages
 	// Policy returns what may be changed while a host runs something; nil if nothing may.
 	Policy func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
-	// IsPolicyCurrent reports whether that is so at this moment, by one read of etcd.
-	IsPolicyCurrent func(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
+	// StoredPolicy returns the same as it is stored at this moment.
+	StoredPolicy func(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error)
 	// Images are the addresses from which users may have Ironic fetch images and firmware.
 	Images destination.Policy
 	// Ramdisk is how hosts boot the ramdisk.
@@ -158,7 +158,7 @@ func New(deps Deps) *Executor {
 	states := &states{deps.Name, deps.Recorder, deps.Claims, deps.Secrets, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
 	power := &power{deps.Ironic, deps.Recorder, asker, drive, deps.Clock}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
-	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.IsPolicyCurrent, deps.Images, asker}
+	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.StoredPolicy, deps.Images, asker}
 	nodes := &nodes{deps.Ironic, deps.Observer, deps.Recorder}
 	transfers := &transfers{settler, nodes, deps.Ironic, deps.Destinations}
 	releases := &releases{deps.Hosts, deps.Secrets, deps.Hardware}

@@ -3,7 +3,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,12 +16,12 @@ import (
 // services takes the steps that change the settings of a machine that runs something.
 type services struct {
 	*settler
-	ironic          Ironic
-	drive           virtualDrive
-	policy          func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
-	isPolicyCurrent func(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
-	images          destination.Policy
-	asker           *asker
+	ironic       Ironic
+	drive        virtualDrive
+	policy       func(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec
+	storedPolicy func(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error)
+	images       destination.Policy
+	asker        *asker
 }
 
 // service records that the service of the step is requested, and then requests it from Ironic. After a
@@ -89,7 +88,8 @@ func (s *services) setError(host *metal3.BareMetalHost, message string) {
 	lifecycle.CountAgain(host, message)
 }
 
-// start requests a service from Ironic if the node is still as it was when the service was recorded, and the policy, too.
+// start requests a service from Ironic if the node is still as it was when the service was recorded, and the policy as it was when the
+// service was planned.
 func (s *services) start(ctx context.Context, task Task) error {
 	current, err := s.ironic.GetNode(ctx, task.Node.UUID)
 	switch {
@@ -98,8 +98,10 @@ func (s *services) start(ctx context.Context, task Task) error {
 	case current.ProvisionState != ironic.Active, current.InstanceUUID != task.Node.InstanceUUID, lifecycle.HasServiceBegun(task.Host.Status.Record.Servicing, current):
 		return ironic.ErrLookedTooLongAgo
 	}
-	if is, err := s.isPolicyCurrent(ctx, task.Host); err != nil || !is {
-		return cmp.Or(err, ironic.ErrLookedTooLongAgo)
+	if policy, err := s.storedPolicy(ctx, task.Host); err != nil {
+		return err
+	} else if policy == nil || task.Step.Clean.Policy == nil || *policy != *task.Step.Clean.Policy {
+		return ironic.ErrLookedTooLongAgo
 	}
 	if err := s.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
 		return ironic.ErrLookedTooLongAgo // the request was not sent

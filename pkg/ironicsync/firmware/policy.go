@@ -38,17 +38,13 @@ func (p *policies) of(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec {
 	return nil
 }
 
-// isCurrent reports whether what of returns for a host is what its policy permits now: the informer is told of a change a moment late.
-func (p *policies) isCurrent(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	stored, err := kinds.Find(ctx, p.store, host.Namespace, host.Name)
-	if err != nil {
-		return false, err
+// stored returns what of returns for a host, as it is stored now: the informer is told of a change a moment late.
+func (p *policies) stored(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error) {
+	policy, err := kinds.Find(ctx, p.store, host.Namespace, host.Name)
+	if err != nil || policy == nil || lifecycle.IsOfFormerHost(host, policy) {
+		return nil, err
 	}
-	known := p.get(host)
-	if stored == nil || known == nil {
-		return stored == nil && known == nil, nil
-	}
-	return stored.UID == known.UID && stored.Spec == known.Spec, nil
+	return &policy.Spec, nil
 }
 
 // own makes the host an owner of its policy, which is deleted with the host then, as in the Bare

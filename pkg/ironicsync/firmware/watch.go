@@ -104,9 +104,9 @@ func (w *Watch) PolicyFor(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySp
 	return w.policies.of(host)
 }
 
-// IsPolicyCurrent reports whether PolicyFor returns what the stored policy of a host permits.
-func (w *Watch) IsPolicyCurrent(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	return w.policies.isCurrent(ctx, host)
+// StoredPolicyFor returns what PolicyFor returns, as it is stored at this moment.
+func (w *Watch) StoredPolicyFor(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error) {
+	return w.policies.stored(ctx, host)
 }
 
 // SettingsFor returns what is known of the settings of a host, as far as they matter now, and makes sure

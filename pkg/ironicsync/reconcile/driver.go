@@ -59,7 +59,7 @@ func newDriver(c *Reconciler, m *Member) *driver {
 		recorder: c.recorder,
 		executor: executor.New(executor.Deps{
 			Name: m.Name, Ironic: m.Ironic, Hosts: deps.Hosts, Observer: m.Refresher, Recorder: c.recorder, Registrar: registrations, Claims: claims, Destinations: destinations{c}, Secrets: deps.Secrets,
-			Hardware: deps.Hardware, DataImages: deps.DataImages, Policy: c.firmware.PolicyFor, IsPolicyCurrent: c.firmware.IsPolicyCurrent, Images: settings.Images, Ramdisk: settings.Ramdisk, Clock: deps.Clock,
+			Hardware: deps.Hardware, DataImages: deps.DataImages, Policy: c.firmware.PolicyFor, StoredPolicy: c.firmware.StoredPolicyFor, Images: settings.Images, Ramdisk: settings.Ramdisk, Clock: deps.Clock,
 		}),
 		gates: newGates(m.Name, c.index, queue, settings.ProvisioningLimit, deps.Clock),
 	}

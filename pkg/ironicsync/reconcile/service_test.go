@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,7 +75,28 @@ func (w *world) runsAgain(message string) func() bool {
 	}
 }
 
-// TestPolicyWithdrawnUnseen: a machine is not serviced by a policy that permits it no more, although the watch has yet to tell of that.
+// TestPolicyWithdrawn: a machine is not serviced by a policy that has ceased to permit it since the service was planned.
+func TestPolicyWithdrawn(t *testing.T) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("BootMode", "Bios")
+		time.Sleep(time.Minute)
+		withdraw := sync.OnceFunc(func() { w.policy(metal3.UpdateOnPreparing) })
+		w.hosts.BeforeRecord = func(h *metal3.BareMetalHost) {
+			if h.Status.Record.Servicing != nil {
+				withdraw()
+			}
+		}
+		w.reboot()
+		time.Sleep(10 * time.Minute)
+		if n := w.services(); len(n) != 0 {
+			t.Errorf("serviced for %v", n)
+		}
+		w.after(time.Minute, "it runs again", w.runsAgain(""))
+	})
+}
+
+// TestPolicyWithdrawnUnseen: nor by one of which the watch has yet to tell that.
 func TestPolicyWithdrawnUnseen(t *testing.T) {
 	for name, withdraw := range map[string]func(w *world){
 		"changed": func(w *world) { w.policy(metal3.UpdateOnPreparing) },

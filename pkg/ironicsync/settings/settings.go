@@ -66,6 +66,8 @@ type Clean struct {
 	FirmwareUpdates []metal3.FirmwareUpdate
 	// IsRequested is set if a user has asked for the steps by name.
 	IsRequested bool
+	// Policy is what permits a service; nil for a clean.
+	Policy *metal3.HostUpdatePolicySpec
 }
 
 // setting is one kind of setting.
@@ -108,7 +110,13 @@ func NextClean(m Machine) (*Clean, error) {
 
 // NextService returns the service that is needed to change what the policy permits on a machine
 // that runs something. It returns nil if there is nothing to change. The error is for users.
-func NextService(m Machine) (*Clean, error) { return next(m, serviced(m)) }
+func NextService(m Machine) (*Clean, error) {
+	service, err := next(m, serviced(m))
+	if service != nil {
+		service.Policy = m.Policy
+	}
+	return service, err
+}
 
 // serviced returns the kinds of settings that may be changed while the machine runs something.
 func serviced(m Machine) (permitted []setting) {
