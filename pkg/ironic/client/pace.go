@@ -3,6 +3,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -21,7 +22,7 @@ type pace struct {
 	// late is how late Ironic is: it grows by one with each read that is given up, where those under way at the same time count once, and
 	// each answer halves it. Reads are spaced unless it is 0.
 	late     int
-	lateFrom time.Time     // when the last read was given up
+	lateFrom time.Time     // when the last read was given up, or the last that was answered began
 	waited   time.Duration // for how long it was waited for
 	reason   string        // what it says
 	next     time.Time     // when the next read may be sent
@@ -63,6 +64,10 @@ func (p *pace) note(began, ended time.Time, err error) {
 	case err == nil, errors.As(err, &answer) && answer.Status < http.StatusBadGateway: // what is in front of Ironic says the others
 		p.late /= 2
 		p.next = time.Time{}
+		if began.After(p.lateFrom) {
+			p.lateFrom = began // what has begun before is of an earlier time, such as a request on a dead connection
+		}
+	case errors.Is(err, context.Canceled): // Ironic works on
 	case !ironic.IsTimeout(err):
 		p.next = time.Time{}
 	case waited >= minPatience && !began.Before(p.lateFrom):
