@@ -41,7 +41,7 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 	isRequested := func(h *metal3.BareMetalHost) bool { return lifecycle.IsPreparationRequested(h, requested) }
 	task.Host = host
 	err = c.start(ctx, task)
-	notCarriedOut := ironic.IsNotCarriedOut(err)
+	notCarriedOut := isNotCarriedOut(err)
 	if message, refused := refusal(err, conflictTries); err == nil || refused {
 		var failed error
 		host, failed = c.recorder.RecordWhileTrue(ctx, host, isRequested, func(h *metal3.BareMetalHost) {
@@ -78,8 +78,20 @@ func (c *cleans) refuse(ctx context.Context, task Task, reason error) (Outcome, 
 	return c.settle(ctx, task, reason)
 }
 
-// start requests a manual clean from Ironic, after it has told Ironic what the clean depends on.
+// start requests a manual clean from Ironic.
 func (c *cleans) start(ctx context.Context, task Task) error {
+	if err := c.mayStart(ctx, task); err != nil {
+		return &unsentError{err}
+	}
+	err := c.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetClean, ironic.ProvisionOptions{CleanSteps: task.Step.Clean.Steps})
+	if ironic.IsWrongState(err) {
+		return ironic.ErrLookedTooLongAgo
+	}
+	return err
+}
+
+// mayStart tells Ironic what the clean depends on, and looks whether it is still to be requested then.
+func (c *cleans) mayStart(ctx context.Context, task Task) error {
 	node, clean := task.Node, task.Step.Clean
 	if clean.RAIDInterface != "" {
 		current, err := c.ironic.GetRegistration(ctx, node.UUID)
@@ -108,13 +120,9 @@ func (c *cleans) start(ctx context.Context, task Task) error {
 		return ironic.ErrLookedTooLongAgo
 	}
 	if err := c.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
-		return ironic.ErrLookedTooLongAgo // the request was not sent
+		return ironic.ErrLookedTooLongAgo
 	} else if err != nil {
 		return err
 	}
-	err = c.ironic.SetProvisionState(ctx, task.Fence, node.UUID, ironic.TargetClean, ironic.ProvisionOptions{CleanSteps: clean.Steps})
-	if ironic.IsWrongState(err) {
-		return ironic.ErrLookedTooLongAgo
-	}
-	return err
+	return nil
 }

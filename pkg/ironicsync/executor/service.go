@@ -58,7 +58,7 @@ func (s *services) service(ctx context.Context, task Task) (Outcome, error) {
 	change := lifecycle.AcceptService
 	task.Host = host
 	err = s.start(ctx, task)
-	outcome := Outcome{NotCarriedOut: ironic.IsNotCarriedOut(err), Host: host}
+	outcome := Outcome{NotCarriedOut: isNotCarriedOut(err), Host: host}
 	message, refused := refusal(err, conflictTries)
 	switch {
 	case refused:
@@ -91,6 +91,18 @@ func (s *services) setError(host *metal3.BareMetalHost, message string) {
 // start requests a service from Ironic if the node is still as it was when the service was recorded, and the policy as it was when the
 // service was planned.
 func (s *services) start(ctx context.Context, task Task) error {
+	if err := s.mayStart(ctx, task); err != nil {
+		return &unsentError{err}
+	}
+	err := s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetService, ironic.ProvisionOptions{ServiceSteps: task.Step.Clean.Steps})
+	if ironic.IsWrongState(err) {
+		return ironic.ErrLookedTooLongAgo
+	}
+	return err
+}
+
+// mayStart looks whether that is so.
+func (s *services) mayStart(ctx context.Context, task Task) error {
 	current, err := s.ironic.GetNode(ctx, task.Node.UUID)
 	switch {
 	case err != nil:
@@ -104,15 +116,11 @@ func (s *services) start(ctx context.Context, task Task) error {
 		return ironic.ErrLookedTooLongAgo
 	}
 	if err := s.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
-		return ironic.ErrLookedTooLongAgo // the request was not sent
+		return ironic.ErrLookedTooLongAgo
 	} else if err != nil {
 		return err
 	}
-	err = s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetService, ironic.ProvisionOptions{ServiceSteps: task.Step.Clean.Steps})
-	if ironic.IsWrongState(err) {
-		return ironic.ErrLookedTooLongAgo
-	}
-	return err
+	return nil
 }
 
 // leave requests the end of a service. The node is taken out of the maintenance of a failed

@@ -107,6 +107,16 @@ func refusal(err error, tries int) (string, bool) {
 	return answer.Message, true
 }
 
+// unsentError is why a request was not sent that was recorded already.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// isNotCarriedOut reports whether it is certain that Ironic has not carried out a request that was recorded, nor ever will.
+func isNotCarriedOut(err error) bool {
+	return errors.As(err, new(*unsentError)) || ironic.IsNotCarriedOut(err)
+}
+
 // isTransient reports whether an error says nothing about the step: Ironic is away, somebody
 // else works on the node or has written the host, or the time is up.
 func isTransient(err error) bool {

@@ -109,6 +109,8 @@ type memoryObjects[T interface {
 	watchers []*watch.RaceFreeFakeWatcher
 	// silent is set if who watches is not told of changes.
 	silent bool
+	// getErr is why an object cannot be read; nil if it can.
+	getErr error
 }
 
 func newMemoryObjects[T interface {
@@ -121,6 +123,9 @@ func newMemoryObjects[T interface {
 func (m *memoryObjects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.getErr != nil {
+		return obj, m.getErr
+	}
 	if stored, ok := m.objects[namespace+"/"+name]; ok {
 		return stored.DeepCopyObject().(T), nil
 	}
@@ -187,6 +192,19 @@ func (m *memoryObjects[T]) delete(namespace, name string) {
 	m.version++
 	obj.SetResourceVersion(strconv.Itoa(m.version))
 	m.tell(watch.Deleted, obj)
+}
+
+// fail sets why objects cannot be read, and hush whether who watches is told of changes.
+func (m *memoryObjects[T]) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.getErr = err
+}
+
+func (m *memoryObjects[T]) hush(silent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.silent = silent
 }
 
 // tell tells who watches. m.mu is held.

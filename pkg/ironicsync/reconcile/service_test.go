@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
@@ -96,6 +97,22 @@ func TestPolicyWithdrawn(t *testing.T) {
 	})
 }
 
+// TestServiceThatWasNotSent: a service that was recorded, and not requested because etcd did not answer then, is requested once it does,
+// and not only when a request that nobody has answered would be out of date.
+func TestServiceThatWasNotSent(t *testing.T) {
+	inSimulation(t, ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("BootMode", "Bios")
+		time.Sleep(time.Minute)
+		w.policies.fail(apierrors.NewServerTimeout(metal3.Resource("hostupdatepolicies"), "get", 1))
+		w.reboot()
+		w.after(30*time.Second, "the service is recorded", func() bool { return w.host().Status.Record.Servicing != nil })
+		time.Sleep(time.Second)
+		w.policies.fail(nil)
+		w.after(time.Minute, "serviced", func() bool { return len(w.services()) == 1 })
+	})
+}
+
 // TestPolicyWithdrawnUnseen: nor by one of which the watch has yet to tell that.
 func TestPolicyWithdrawnUnseen(t *testing.T) {
 	for name, withdraw := range map[string]func(w *world){
@@ -107,14 +124,14 @@ func TestPolicyWithdrawnUnseen(t *testing.T) {
 				w.provisionedWithPolicy()
 				w.wantBIOS("BootMode", "Bios")
 				time.Sleep(time.Minute)
-				w.policies.silent = true
+				w.policies.hush(true)
 				withdraw(w)
 				w.reboot()
 				time.Sleep(10 * time.Minute)
 				if n := w.services(); len(n) != 0 {
 					t.Errorf("serviced for %v", n)
 				}
-				w.policies.silent = false
+				w.policies.hush(false)
 				w.policy(metal3.UpdateOnPreparing)
 				w.after(time.Minute, "it runs again", w.runsAgain(""))
 			})
