@@ -26,6 +26,9 @@ const (
 	unreachableGrace = time.Minute
 	// refusedGrace is the same for an Ironic that refuses this server, which does not end by itself.
 	refusedGrace = 15 * time.Second
+	// observedLately is how long ago Ironic was observed if it is merely slow: one request for the feed, which may be a reader's, has ten
+	// seconds for an answer, and the polls beside it two.
+	observedLately = 15 * time.Second
 )
 
 // poller makes changes in Ironic visible to watchers with nobody reading: it is a
@@ -34,6 +37,8 @@ type poller struct {
 	ironic string
 	nodes  interface {
 		Poll(ctx context.Context) error
+		// LastObserved returns when the latest complete observation began, whoever has asked for it.
+		LastObserved() time.Time
 	}
 	hosts    statusWriter
 	index    *hostindex.Index
@@ -134,6 +139,8 @@ func (p *poller) poll(ctx context.Context) {
 		p.queue.ironicIsBack()
 		p.watcher.requeueAll()
 	case err == nil:
+	case (ironic.IsTimeout(err) || ironic.IsBusy(err)) && p.clock.Since(p.nodes.LastObserved()) <= observedLately:
+		log.V(2).Info("Ironic has not answered this poll in time, but another read of all nodes", "err", err)
 	default:
 		if p.downSince.IsZero() {
 			log.Error(err, "Ironic cannot be observed; statuses stay as recorded")

@@ -55,6 +55,8 @@ type Refresher interface {
 	registrar.Nodes
 	executor.Observer
 	allNodes
+	// LastObserved returns when the latest complete observation of all nodes began.
+	LastObserved() time.Time
 	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
 	Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context
 	// DiscardObservations invalidates the observations of a host that have begun before now.

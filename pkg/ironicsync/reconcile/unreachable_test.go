@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -105,6 +106,47 @@ func TestRefused(t *testing.T) {
 		if c == nil || !strings.Contains(c.Message, test.words) {
 			t.Errorf("%v: the condition is %+v, want %q", test.err, c, test.words)
 		}
+	}
+}
+
+// polled is an Ironic that does not answer polls, and was last observed by whoever else.
+type polled struct {
+	err  error
+	last time.Time
+}
+
+func (p *polled) Poll(context.Context) error { return p.err }
+func (p *polled) LastObserved() time.Time    { return p.last }
+
+// TestSlowIsNotUnreachable: an Ironic that answers others too late for the polls beside them is not taken for one that does not answer. One
+// that refuses the server, or has gone, is noticed at the first poll.
+func TestSlowIsNotUnreachable(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		ago  time.Duration
+		down bool
+	}{
+		"slow":        {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 12 * time.Second, false},
+		"asked less":  {&ironic.UnavailableError{Class: ironic.ClassBusy}, 12 * time.Second, false},
+		"silent":      {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 16 * time.Second, true},
+		"gone":        {&ironic.UnavailableError{Class: "refused"}, time.Second, true},
+		"refuses us":  {ironic.NewAPIError(t.Context(), "list nodes", 401, nil, nil), time.Second, true},
+		"never there": {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 1000 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hosts := enginetest.NewHosts()
+				hosts.Add(newHost())
+				queue := NewQueue(clock.RealClock{})
+				defer queue.ShutDown()
+				gates := newGates("", newIndex(watchedHosts{}, Settings{}), queue, 20, clock.RealClock{})
+				p := &poller{hosts: hosts, clock: clock.RealClock{}, gates: gates, nodes: &polled{test.err, time.Now().Add(-test.ago)}}
+				p.poll(t.Context())
+				if p.down.Load() != test.down {
+					t.Errorf("taken for down: %t", !test.down)
+				}
+			})
+		})
 	}
 }
 

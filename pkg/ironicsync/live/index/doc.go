@@ -53,7 +53,7 @@
 // A node that Ironic cannot show, because what its database has of it cannot be read, fails the lists that it is in. The caller reads
 // the others around it, and names it in what it has read (ironic.Node.Unreadable): the index keeps what it knew, and Unreadable returns it.
 //
-// What the feed has shown since the sweep began is newer than what the sweep has read, and stays. Nodes
+// What the feed has shown since the sweep began counts as newer than what the sweep has read, and stays. Nodes
 // that are not in the sweep are removed, unless the feed has shown them since it began. Of several
 // sweeps, one that has ended after another which began later is not applied.
 //
