@@ -4,7 +4,6 @@ package safety
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,33 +26,14 @@ func TestRestoredBeneath(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	f := &fleet{bed: newIronicBed(t, ctx), restore: restore{etcd: true}}
-	etcd, err := testbed.NewEtcdCluster(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := etcd.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := etcd.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	etcd := newEtcd(t, ctx, 1)
 	flags := append(etcd.ClientArgs(), "--etcd-servers="+etcd.Endpoints())
 	f.server, f.client = f.newServer(testbed.ServerOptions{EtcdServers: etcd.Endpoints(), Args: append(etcd.ClientArgs(), "--provisioning-limit=100")})
 	f.hosts = f.client.Metal3V1alpha1().BareMetalHosts(f.ns)
-	for i, fate := range fates {
-		host := &fleetHost{fleet: f, fate: fate, machine: f.NewMachine(t)}
-		host.name = fmt.Sprintf("%s-%d", fate.name, i)
-		f.all = append(f.all, host)
-	}
+	f.addHosts(len(fates))
 	f.start()
 	f.prepare()
-	for _, h := range f.all {
-		if h.begun != nil {
-			h.begun(h)
-		}
-	}
+	f.begin()
 	snapshot := filepath.Join(t.TempDir(), "snapshot.db")
 	f.etcdCommand(nil, append([]string{"save", snapshot}, flags...)...)
 	counted := f.countInLease()
@@ -79,6 +59,15 @@ func TestRestoredBeneath(t *testing.T) {
 
 	f.expectHeld()
 	f.compare("right after the restore")
+	shown := f.list()
+	for _, h := range f.all {
+		switch host, there := shown[h.name]; {
+		case h.begun == nil && there != (h.created != nil):
+			t.Errorf("%s is shown: %t, and in etcd: %t", h.name, there, !there)
+		case h.fate.name == "rolled" && host.Spec.Image.URL != h.image(firstImage).URL:
+			t.Errorf("%s is shown with the image %s, which it got after the snapshot", h.name, host.Spec.Image.URL)
+		}
+	}
 	f.correct()
 	f.expectHeld()
 	f.compare("before the plan was accepted")

@@ -76,7 +76,7 @@ type installation struct {
 func newInstallation(t *testing.T, ctx context.Context) *installation {
 	t.Helper()
 	in := &installation{bed: newIronicBed(t, ctx)}
-	in.etcd = newEtcd(t, ctx)
+	in.etcd = newEtcd(t, ctx, 3)
 	options := testbed.ServerOptions{EtcdServers: in.etcd.Endpoints(), Args: in.etcd.ClientArgs()}
 	for i := range in.replicas {
 		in.replicas[i], in.client = in.newServer(options)
@@ -94,10 +94,10 @@ func newInstallation(t *testing.T, ctx context.Context) *installation {
 	return in
 }
 
-// newEtcd starts three members.
-func newEtcd(t *testing.T, ctx context.Context) *testbed.EtcdCluster {
+// newEtcd starts an etcd of its own.
+func newEtcd(t *testing.T, ctx context.Context, members int) *testbed.EtcdCluster {
 	t.Helper()
-	etcd, err := testbed.NewEtcdCluster(t.TempDir(), 3)
+	etcd, err := testbed.NewEtcdCluster(t.TempDir(), members)
 	if err != nil {
 		t.Fatal(err)
 	}

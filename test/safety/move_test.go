@@ -4,7 +4,6 @@ package safety
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,11 +32,7 @@ func TestMoved(t *testing.T) {
 	defer cancel()
 	flags := append([]string{"--provisioning-limit=100"}, lease...)
 	f := &fleet{bed: newBed(t, ctx, flags...)}
-	for i := range n {
-		host := &fleetHost{fleet: f, fate: fates[i%len(fates)], machine: f.NewMachine(t)}
-		host.name = fmt.Sprintf("%s-%d", host.fate.name, i)
-		f.all = append(f.all, host)
-	}
+	f.addHosts(n)
 	f.start()
 	f.prepare()
 

@@ -74,11 +74,7 @@ func (r restore) run(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	f := &fleet{bed: newBed(t, ctx, append([]string{"--provisioning-limit=100"}, lease...)...), restore: r}
-	for i := range n {
-		host := &fleetHost{fleet: f, fate: fates[i%len(fates)], morning: (i+i/len(fates))%2 == 0, machine: f.NewMachine(t)}
-		host.name = fmt.Sprintf("%s-%d", host.fate.name, i)
-		f.all = append(f.all, host)
-	}
+	f.addHosts(n)
 	f.start()
 	f.prepare()
 	putEtcdBack, backups := f.backUp()
@@ -105,6 +101,26 @@ func (r restore) run(t *testing.T) {
 	f.expectNodes()
 }
 
+// addHosts adds n hosts, each with the next of the fates.
+func (f *fleet) addHosts(n int) {
+	f.t.Helper()
+	for i := range n {
+		host := &fleetHost{fleet: f, fate: fates[i%len(fates)], morning: (i+i/len(fates))%2 == 0, machine: f.NewMachine(f.t)}
+		host.name = fmt.Sprintf("%s-%d", host.fate.name, i)
+		f.all = append(f.all, host)
+	}
+}
+
+// begin asks for what is begun in the moment before the backup.
+func (f *fleet) begin() {
+	f.t.Helper()
+	for _, h := range f.all {
+		if h.begun != nil {
+			h.begun(h)
+		}
+	}
+}
+
 // prepare brings the hosts to where the backup finds them.
 func (f *fleet) prepare() {
 	f.t.Helper()
@@ -126,11 +142,7 @@ func (f *fleet) prepare() {
 // database. What it returns puts them back.
 func (f *fleet) backUp() (etcd func(), ironic map[string]func()) {
 	f.t.Helper()
-	for _, h := range f.all {
-		if h.begun != nil {
-			h.begun(h)
-		}
-	}
+	f.begin()
 	f.stop()
 	data := f.server.DataDir()
 	backup := filepath.Join(f.t.TempDir(), "backup")
