@@ -9,7 +9,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // cleans takes the steps that clean a machine, or change its settings by a clean.
@@ -119,10 +118,5 @@ func (c *cleans) mayStart(ctx context.Context, task Task) error {
 	case current.ProvisionState != ironic.Manageable, current.InstanceUUID != node.InstanceUUID:
 		return ironic.ErrLookedTooLongAgo
 	}
-	if err := c.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
-		return ironic.ErrLookedTooLongAgo
-	} else if err != nil {
-		return err
-	}
-	return nil
+	return c.confirm(ctx, task.Host)
 }

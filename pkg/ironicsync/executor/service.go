@@ -5,8 +5,6 @@ package executor
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
@@ -115,12 +113,7 @@ func (s *services) mayStart(ctx context.Context, task Task) error {
 	} else if policy == nil || task.Step.Clean.Policy == nil || *policy != *task.Step.Clean.Policy {
 		return ironic.ErrLookedTooLongAgo
 	}
-	if err := s.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
-		return ironic.ErrLookedTooLongAgo
-	} else if err != nil {
-		return err
-	}
-	return nil
+	return s.confirm(ctx, task.Host)
 }
 
 // leave requests the end of a service. The node is taken out of the maintenance of a failed

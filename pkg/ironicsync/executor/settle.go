@@ -77,6 +77,15 @@ func (s *settler) settle(ctx context.Context, task Task, err error) (Outcome, er
 	return Outcome{}, s.observe(ctx, host)
 }
 
+// confirm finds out, before a request, whether the host is as it was read. It returns ErrLookedTooLongAgo if it is not.
+func (s *settler) confirm(ctx context.Context, host *metal3.BareMetalHost) error {
+	err := s.recorder.Confirm(ctx, host)
+	if apierrors.IsConflict(err) {
+		return ironic.ErrLookedTooLongAgo
+	}
+	return err
+}
+
 // observe observes the host's node after a step.
 func (s *settler) observe(ctx context.Context, host *metal3.BareMetalHost) error {
 	if err := s.observer.ObserveHost(ctx, host.Namespace, host.Name); err != nil {
