@@ -130,6 +130,10 @@ func (p *poller) poll(ctx context.Context) {
 	if err == nil {
 		p.reportUnread(ctx, partial.Hosts) // to those who watch them
 	}
+	if p.isSlow(err) {
+		log.V(2).Info("Ironic has not answered this poll in time, but another read of all nodes", "err", err)
+		err = nil
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err == nil && !p.downSince.IsZero():
@@ -139,8 +143,6 @@ func (p *poller) poll(ctx context.Context) {
 		p.queue.ironicIsBack()
 		p.watcher.requeueAll()
 	case err == nil:
-	case (ironic.IsTimeout(err) || ironic.IsBusy(err)) && p.clock.Since(p.nodes.LastObserved()) <= observedLately:
-		log.V(2).Info("Ironic has not answered this poll in time, but another read of all nodes", "err", err)
 	default:
 		if p.downSince.IsZero() {
 			log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
@@ -150,6 +152,12 @@ func (p *poller) poll(ctx context.Context) {
 		}
 		p.report(ctx, err)
 	}
+}
+
+// isSlow reports whether a poll has failed though Ironic answers others, since it was taken for down at any rate.
+func (p *poller) isSlow(err error) bool {
+	observed := p.nodes.LastObserved()
+	return (ironic.IsTimeout(err) || ironic.IsBusy(err)) && p.clock.Since(observed) <= observedLately && observed.After(p.downSince)
 }
 
 // report has the hosts say that Ironic is unreachable, once that has lasted for a while; and once more if it answers in the end, but

@@ -122,16 +122,21 @@ func (p *polled) LastObserved() time.Time    { return p.last }
 // that refuses the server, or has gone, is noticed at the first poll.
 func TestSlowIsNotUnreachable(t *testing.T) {
 	for name, test := range map[string]struct {
-		err  error
-		ago  time.Duration
-		down bool
+		err error
+		// ago is how long ago somebody has observed it, and downFor for how long it has been taken for down.
+		ago, downFor time.Duration
+		down         bool
 	}{
-		"slow":        {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 12 * time.Second, false},
-		"asked less":  {&ironic.UnavailableError{Class: ironic.ClassBusy}, 12 * time.Second, false},
-		"silent":      {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 16 * time.Second, true},
-		"gone":        {&ironic.UnavailableError{Class: "refused"}, time.Second, true},
-		"refuses us":  {ironic.NewAPIError(t.Context(), "list nodes", 401, nil, nil), time.Second, true},
-		"never there": {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 1000 * time.Hour, true},
+		"slow":             {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 12 * time.Second, 0, false},
+		"asked less":       {&ironic.UnavailableError{Class: ironic.ClassBusy}, 12 * time.Second, 0, false},
+		"silent":           {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 16 * time.Second, 0, true},
+		"gone":             {&ironic.UnavailableError{Class: "refused"}, time.Second, 0, true},
+		"refuses us":       {ironic.NewAPIError(t.Context(), "list nodes", 401, nil, nil), time.Second, 0, true},
+		"never there":      {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 1000 * time.Hour, 0, true},
+		"slow after down":  {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 5 * time.Second, time.Minute, false},
+		"down since then":  {&ironic.UnavailableError{Class: ironic.ClassTimeout}, 5 * time.Second, 2 * time.Second, true},
+		"gone again":       {&ironic.UnavailableError{Class: "refused"}, 5 * time.Second, time.Minute, true},
+		"down as it seems": {&ironic.UnavailableError{Class: ironic.ClassTimeout}, time.Hour, time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -141,6 +146,11 @@ func TestSlowIsNotUnreachable(t *testing.T) {
 				defer queue.ShutDown()
 				gates := newGates("", newIndex(watchedHosts{}, Settings{}), queue, 20, clock.RealClock{})
 				p := &poller{hosts: hosts, clock: clock.RealClock{}, gates: gates, nodes: &polled{test.err, time.Now().Add(-test.ago)}}
+				p.queue, p.watcher = queue, &watcher{queue: queue, hosts: gates.hosts}
+				if test.downFor > 0 {
+					p.downSince = time.Now().Add(-test.downFor)
+					p.down.Store(true)
+				}
 				p.poll(t.Context())
 				if p.down.Load() != test.down {
 					t.Errorf("taken for down: %t", !test.down)
