@@ -377,9 +377,18 @@ func TestGetNodeEscapesNames(t *testing.T) {
 		if _, err := c.GetNode(t.Context(), id); err == nil {
 			t.Errorf("the name %q must be refused: its URL is that of the list, or leads out of it", id)
 		}
-	}
-	if err := c.DeleteNode(t.Context(), ironic.NoFence, ""); err == nil {
-		t.Error("an empty name must be refused")
+		if err := c.DeleteNode(t.Context(), ironic.NoFence, id); err == nil {
+			t.Errorf("a node of the name %q was deleted", id)
+		}
+		if _, err := c.GetInventory(t.Context(), id); err == nil {
+			t.Errorf("the inventory of %q was read", id)
+		}
+		if err := c.SetIndicator(t.Context(), ironic.NoFence, "a", id, "ON"); err == nil {
+			t.Errorf("the light %q was switched", id)
+		}
+		if err := c.SetMaintenance(t.Context(), ironic.NoFence, id, "why"); err == nil {
+			t.Errorf("the node %q was put into maintenance", id)
+		}
 	}
 }
 

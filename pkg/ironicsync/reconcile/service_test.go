@@ -82,6 +82,7 @@ func TestPolicyWithdrawn(t *testing.T) {
 		w.provisionedWithPolicy()
 		w.wantBIOS("BootMode", "Bios")
 		time.Sleep(time.Minute)
+		w.sim.Sim.SetFaults(ironicsim.Faults{Latency: 37 * time.Millisecond}) // by then, the watch has told of it
 		withdraw := sync.OnceFunc(func() { w.policy(metal3.UpdateOnPreparing) })
 		w.hosts.BeforeRecord = func(h *metal3.BareMetalHost) {
 			if h.Status.Record.Servicing != nil {
