@@ -8,7 +8,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
 // What tests of all stores use.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
 func newHostCodec() apiruntime.Codec { return Compact(storetest.Codec()) }

@@ -56,7 +56,7 @@ import (
 )
 
 // testPackage matches packages that only tests use. The folders above the project's do not count.
-var testPackage = regexp.MustCompile(`/metal3-apiserver/test/|/enginetest$`)
+var testPackage = regexp.MustCompile(`/metal3-apiserver/test/`)
 
 func main() {
 	cmd := lintcmd.NewCommand("lint")

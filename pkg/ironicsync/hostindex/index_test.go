@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 )
 
 // TestBugOfOneChange: who cannot cope with the change of one host is told of all others.

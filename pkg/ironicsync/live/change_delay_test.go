@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 )
 
 // changeDelays returns the number and the sum, in seconds, of the delays that were measured so far.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 )
 
 // TestJustObserved: an observation of the last two seconds serves those who plan a step, unless

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 )
 
 // inState puts the node of host 0 into a state, which Ironic has changed at a time.

@@ -19,7 +19,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 )
 
 var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")

@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
-	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
 // What tests of all stores use.

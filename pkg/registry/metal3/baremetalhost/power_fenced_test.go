@@ -15,7 +15,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
 // meanwhile is an etcd and an Ironic during whose answers somebody else changes the host.

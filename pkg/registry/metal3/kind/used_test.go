@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
+	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
 func TestKeepWhileUsed(t *testing.T) {
