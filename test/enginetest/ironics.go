@@ -49,11 +49,17 @@ func Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
 	return redact.With(ctx, func(context.Context) (redact.Known, error) { return redact.Known{Secrets: []string{Password}}, nil })
 }
 
+// UnknownCluster is the UID of a cluster that has not been asked for it yet.
+func UnknownCluster() string { return "" }
+
 // NoEvents records no events.
 type NoEvents struct{}
 
 // RecordObject does nothing.
 func (NoEvents) RecordObject(*corev1.ObjectReference, events.Event) {}
+
+// Requested does nothing.
+func (NoEvents) Requested(_ *metal3.BareMetalHost, _, _ string) {}
 
 // HangsAlone runs a controller with hosts like the given one, of which all but the last are in an Ironic "room-b", which the test has
 // hang. It calls check when nothing happens any more: what is to be done for the last one has been done. All of this is in a bubble of

@@ -51,11 +51,7 @@ type clusterClients struct {
 	identity   *clusterIdentity
 }
 
-// newClusterClients returns nil if there is no cluster.
 func newClusterClients(config *rest.Config) (*clusterClients, error) {
-	if config == nil {
-		return nil, nil
-	}
 	limited, unlimited, forEvents := rest.CopyConfig(config), rest.CopyConfig(config), rest.CopyConfig(config)
 	limited.QPS, limited.Burst = clusterQPS, clusterBurst
 	forEvents.QPS, forEvents.Burst = events.QPS, events.Burst
@@ -91,7 +87,7 @@ func newClusterClients(config *rest.Config) (*clusterClients, error) {
 // must be able to start before the cluster, which may depend on the hosts that it manages. Then it leaves out the admission plugins
 // that the cluster is too old for.
 func waitForCluster(ctx context.Context, o *Options) error {
-	if o.Recommended.CoreAPI == nil || o.Recommended.Authentication == nil || o.Recommended.Authentication.SkipInClusterLookup {
+	if o.Recommended.Authentication.SkipInClusterLookup {
 		return nil
 	}
 	config, err := clusterConfig(o.Recommended.Authentication.RemoteKubeConfigFile)

@@ -18,7 +18,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/version"
 )
 
@@ -91,7 +90,6 @@ func (o *Options) genericConfig(etcd storagebackend.Config) (*genericapiserver.R
 type completedConfig struct {
 	generic genericapiserver.CompletedConfig
 	ExtraConfig
-	// cluster has the clients of the cluster, and is nil if the server runs without one.
 	cluster *clusterClients
 }
 
@@ -102,20 +100,4 @@ func (c *Config) Complete() (*completedConfig, error) {
 		return nil, err
 	}
 	return &completedConfig{generic: apiserver.Complete(c.Generic), ExtraConfig: c.ExtraConfig, cluster: cluster}, nil
-}
-
-// readSecret returns what reads a Secret of the cluster for reads of hosts; nil if there is no cluster.
-func (c *completedConfig) readSecret() secrets.Reader {
-	if c.cluster == nil {
-		return nil
-	}
-	return c.cluster.readSecret
-}
-
-// clusterUID returns how to learn the UID of the cluster; nil if there is no cluster.
-func (c *completedConfig) clusterUID() func() string {
-	if c.cluster == nil {
-		return nil
-	}
-	return c.cluster.identity.UID
 }

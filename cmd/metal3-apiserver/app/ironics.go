@@ -28,16 +28,13 @@ import (
 // newFleet returns what knows all Ironics: that of the flags, and those of the recorded IronicInstances.
 func (c *completedConfig) newFleet(ctx context.Context, instances fleet.Instances, hosts *store.Hosts, deps live.Deps) *fleet.Fleet {
 	deps.Hosts = hosts
-	all := fleet.Deps{
+	return fleet.New(ctx, fleet.Deps{
 		Instances: instances, Namespace: c.LeaderElection.ResourceNamespace, HostsIn: hosts.ListIn, Flags: c.IronicFlags, Home: c.Ironic, Live: deps,
-	}
-	if c.cluster != nil {
-		all.Secret = c.cluster.readSecret
-		all.IronicObject = func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+		Secret: c.cluster.readSecret,
+		IronicObject: func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 			return c.cluster.dynamic.Resource(fleet.IronicObjects).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		}
-	}
-	return fleet.New(ctx, all)
+		},
+	})
 }
 
 // nodesOf returns what lists the nodes of all Ironics. One that cannot be used is listed as one that is away, so that nobody takes

@@ -37,11 +37,10 @@ type Server struct {
 	// stopReads ends the observations of the fleet.
 	stopReads context.CancelFunc
 	consoles  *console.Consoles
-	// manager, engine, events and identity are nil if the server runs without a cluster.
-	manager  *manager.Manager
-	engine   *engine
-	events   *events.Recorder
-	identity *clusterIdentity
+	manager   *manager.Manager
+	engine    *engine
+	events    *events.Recorder
+	identity  *clusterIdentity
 	// serving is closed when the server accepts connections.
 	serving chan struct{}
 	// frontProxy is the authority of kube-apiserver's front proxy; nil if the server is configured without one.
@@ -72,16 +71,16 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		}
 	}()
 	ironics := c.newFleet(readCtx, kind.Objects[*ironicapi.IronicInstance](instances), hosts, live.Deps{
-		Secrets: c.readSecret(), Clock: clock.RealClock{},
-		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
+		Secrets: c.cluster.readSecret, Clock: clock.RealClock{},
+		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.cluster.identity.UID,
 	})
 	settings, settingsReader := newFirmware(stores.Kinds, hosts, ironics)
 	consoles := console.New(ctx, func(node console.Node) (console.Ironic, error) { return ironics.ClientOfInstance(node.Ironic) }, newEtcdClaims(c.Etcd.client, c.Etcd.storage.Prefix))
-	recorder, requested := c.newEvents()
+	recorder := events.NewRecorder(c.cluster.events)
 	storage := stores.Storage(apiserver.Scheme, metal3.Deps{
 		Live: liveReads{ironics, settingsReader}, IronicOf: func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) },
 		Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
-		Events: requested, CleanSteps: c.CleanSteps,
+		Events: recorder, CleanSteps: c.CleanSteps,
 	})
 	ironicStorage := ironicregistry.Storage(readCtx, nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)
 	if err := install(generic, storage, ironicStorage); err != nil {
@@ -92,20 +91,20 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		return nil, err
 	}
 	registerMetrics(ironics, leader, c.Etcd.space)
-	server := &Server{generic: generic, fleet: ironics, stopReads: stopReads, consoles: consoles, events: recorder, serving: make(chan struct{})}
+	leading := &engine{
+		ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
+		firmware: settings, leader: leader, events: recorder,
+	}
+	server := &Server{
+		generic: generic, fleet: ironics, stopReads: stopReads, consoles: consoles,
+		manager: leading.newManager(), engine: leading, events: recorder, identity: c.cluster.identity, serving: make(chan struct{}),
+	}
 	err = generic.AddPostStartHook("metal3-start-leading", func(genericapiserver.PostStartHookContext) error { close(server.serving); return nil })
 	if err != nil {
 		return nil, err
 	}
 	if proxy := c.generic.Authentication.RequestHeaderConfig; proxy != nil {
 		server.frontProxy = proxy.CAContentProvider
-	}
-	if c.cluster != nil {
-		e := &engine{
-			ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
-			firmware: settings, leader: leader, events: recorder,
-		}
-		server.manager, server.engine, server.identity = e.newManager(), e, c.cluster.identity
 	}
 	return server, nil
 }
@@ -129,16 +128,6 @@ func newFirmware(kinds metal3.Kinds, hosts *store.Hosts, ironics *fleet.Fleet) (
 		Settings: settings, Components: components, Policies: policies,
 		Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
 	}
-}
-
-// newEvents returns the recorder of Kubernetes events, also as what records those of actions. Both are nil without a
-// cluster.
-func (c *completedConfig) newEvents() (*events.Recorder, baremetalhost.EventRecorder) {
-	if c.cluster == nil {
-		return nil, nil // no typed nil pointer in an interface
-	}
-	recorder := events.NewRecorder(c.cluster.events)
-	return recorder, recorder
 }
 
 func addHealthChecks(generic *genericapiserver.GenericAPIServer, space *etcdSpace, leader *reconcile.LeaderStatus) error {
@@ -165,18 +154,16 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	running.Go(func() { s.consoles.Run(ctx) })
 	running.Go(func() { s.fleet.Run(ctx) })
-	if s.manager != nil {
-		s.engine.keepSecrets(ctx, s.manager)
-		running.Go(func() { s.identity.Run(ctx) })
-		running.Go(func() { s.events.Run(ctx) })
-		running.Go(func() {
-			select {
-			case <-s.serving:
-				s.manager.Run(ctx)
-			case <-ctx.Done():
-			}
-		})
-	}
+	s.engine.keepSecrets(ctx, s.manager)
+	running.Go(func() { s.identity.Run(ctx) })
+	running.Go(func() { s.events.Run(ctx) })
+	running.Go(func() {
+		select {
+		case <-s.serving:
+			s.manager.Run(ctx)
+		case <-ctx.Done():
+		}
+	})
 	return s.generic.PrepareRun().RunWithContext(ctx)
 }
 

@@ -5,7 +5,6 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -34,8 +33,6 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string { return p.Message }
-
-var errNoCluster = errors.New("the server runs without a cluster")
 
 // connection is all that a client for an IronicInstance is made from.
 type connection struct {
@@ -96,9 +93,6 @@ func (c connector) connectionOf(ctx context.Context, instance *api.IronicInstanc
 }
 
 func (c connector) secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	if c.deps.Secret == nil {
-		return nil, errNoCluster
-	}
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	return c.deps.Secret(ctx, namespace, name)

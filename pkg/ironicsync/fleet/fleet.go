@@ -49,7 +49,7 @@ type Deps struct {
 	Instances Instances
 	// Namespace is that of the server.
 	Namespace string
-	// Secret reads a Secret, and IronicObject an Ironic of the Ironic Standalone Operator; nil if the server runs without a cluster.
+	// Secret reads a Secret, and IronicObject an Ironic of the Ironic Standalone Operator.
 	Secret       secrets.Reader
 	IronicObject func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error)
 	// Flags is how the Ironic of the server's flags is reached, and Home its client.

@@ -176,7 +176,7 @@ func newBench(t *testing.T, rooms []string) *bench {
 	b.ctx, b.cancel = context.WithCancel(t.Context())
 	b.Fleet = New(b.ctx, Deps{
 		Instances: b.instances, Namespace: serverNamespace, Secret: b.secret, IronicObject: b.object, HostsIn: b.hostsIn, Flags: flags, Home: home,
-		Live: live.Deps{Hosts: b.hosts, Clock: clock.RealClock{}, Wait: readerWait},
+		Live: live.Deps{Hosts: b.hosts, Secrets: enginetest.NoSecret, Clock: clock.RealClock{}, Wait: readerWait, Cluster: enginetest.UnknownCluster},
 	})
 	return b
 }

@@ -67,9 +67,6 @@ func (c connector) objectOf(ctx context.Context, instance *api.IronicInstance, f
 }
 
 func (c connector) readObject(ctx context.Context, namespace, name string) (*ironicObject, error) {
-	if c.deps.IronicObject == nil {
-		return nil, errNoCluster
-	}
 	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	u, err := c.deps.IronicObject(ctx, namespace, name)

@@ -45,7 +45,7 @@ func TestLaterRecord(t *testing.T) {
 				t.Errorf("round %d: the leader reads it", round)
 			}
 		}
-		why, err := live.NewProver(b.hosts, nil).WhyUnproven(t.Context(), b.hosts.Host(t, enginetest.HostName(1)), &ironic.Node{UUID: enginetest.NodeID(1)})
+		why, err := live.NewProver(b.hosts, enginetest.UnknownCluster).WhyUnproven(t.Context(), b.hosts.Host(t, enginetest.HostName(1)), &ironic.Node{UUID: enginetest.NodeID(1)})
 		if err != nil || why == "" {
 			t.Errorf("its node is proven to be its own (%v)", err)
 		}

@@ -21,15 +21,7 @@ type Prover struct {
 
 // NewProver returns a Prover of nodes of the hosts. Cluster is that of Deps.
 func NewProver(hosts Hosts, cluster func() string) Prover {
-	return Prover{hosts, knownCluster(cluster)}
-}
-
-// knownCluster returns a function for the UID of this cluster: that of Deps, which may be nil.
-func knownCluster(cluster func() string) func() string {
-	if cluster == nil {
-		return func() string { return "" }
-	}
-	return cluster
+	return Prover{hosts, cluster}
 }
 
 // WhyUnproven tells the user of a host why nothing may be shown of a node that Ironic has just returned, or done with it,

@@ -18,10 +18,10 @@ import (
 
 // Passwords keeps the passwords of BMCs out of what Ironic says of hosts.
 type Passwords struct {
-	read secrets.Reader // may be nil
+	read secrets.Reader
 }
 
-// NewPasswords returns Passwords that are read from Secrets; nil if the server runs without a cluster.
+// NewPasswords returns Passwords that are read from Secrets.
 func NewPasswords(read secrets.Reader) Passwords { return Passwords{read} }
 
 // RedactPassword removes the password of the host's BMC from the texts of its node
@@ -37,7 +37,7 @@ func (p Passwords) RedactPassword(ctx context.Context, host *metal3.BareMetalHos
 	}
 	original := *node
 	node.RedactPassword("") // shortens long texts in the same way as the recorded ones
-	if p.read == nil || !hasNewTexts(host, node) {
+	if !hasNewTexts(host, node) {
 		return nil
 	}
 	password, err := p.passwordOf(ctx, host)
@@ -55,9 +55,6 @@ func (p Passwords) RedactPassword(ctx context.Context, host *metal3.BareMetalHos
 func (p Passwords) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
 	return redact.With(ctx, func(ctx context.Context) (redact.Known, error) {
 		known := redact.Known{Written: writtenIn(host)}
-		if p.read == nil {
-			return known, nil
-		}
 		password, err := p.passwordOf(ctx, host)
 		if password != "" {
 			known.Secrets = []string{password}

@@ -91,7 +91,7 @@ type Deps struct {
 	Ironic string
 	Hosts  Hosts
 	Nodes  Nodes
-	// Secrets is where Passwords are read; nil if the server runs without a cluster.
+	// Secrets is where Passwords are read.
 	Secrets secrets.Reader
 	Clock   clock.WithDelayedExecution
 	// Wait is how long a reader waits for an observation before the recorded status is served.
@@ -103,7 +103,7 @@ type Deps struct {
 	// History is what earlier Refreshers of the Ironic have observed; nil if there were none.
 	History *History
 	// Cluster returns the UID of this cluster, by which nodes of other clusters are told from its own; empty while it is
-	// not known. Nil means that it never is.
+	// not known.
 	Cluster func() string
 }
 
@@ -128,7 +128,7 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	beginMetrics(deps.Ironic)
 	one := &observer{
 		Passwords: NewPasswords(deps.Secrets), ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, clock: deps.Clock,
-		callbackTimeout: deps.CallbackTimeout, cluster: knownCluster(deps.Cluster),
+		callbackTimeout: deps.CallbackTimeout, cluster: deps.Cluster,
 		index: index.New(), recent: recentObservations{byHost: map[types.UID]recentObservation{}},
 	}
 	all := &bulk{

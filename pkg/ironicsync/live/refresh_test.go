@@ -48,7 +48,7 @@ func newBench(t *testing.T, hosts int, wait time.Duration, adapt ...func(*live.D
 
 // deps are those of the bench's Refresher.
 func (b *bench) deps(wait time.Duration) live.Deps {
-	return live.Deps{Hosts: b.hosts, Nodes: b.nodes, Clock: clock.RealClock{}, Wait: wait}
+	return live.Deps{Hosts: b.hosts, Nodes: b.nodes, Secrets: enginetest.NoSecret, Clock: clock.RealClock{}, Wait: wait, Cluster: enginetest.UnknownCluster}
 }
 
 // inBubble runs a test in a bubble. When the test ends, so do the observations:

@@ -164,7 +164,7 @@ func (oneIronic) OwnerOf(*metal3.BareMetalHost) (name, problem string) { return 
 
 // run begins a process between hosts and client, until w.stop is called or ctx ends.
 func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client ironicClient, settings reconcile.Settings) {
-	refresher := live.NewRefresher(ctx, live.Deps{Hosts: hosts, Nodes: client, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait})
+	refresher := live.NewRefresher(ctx, live.Deps{Hosts: hosts, Nodes: client, Secrets: enginetest.NoSecret, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait, Cluster: enginetest.UnknownCluster})
 	var ironics reconcile.Ironics = oneIronic{&reconcile.Member{Ironic: client, Refresher: refresher, Settings: settings}}
 	if w.other != nil {
 		ironics = w.twoRooms(ctx, hosts, &reconcile.Member{Ironic: client, Refresher: refresher, Settings: settings})

@@ -122,7 +122,7 @@ func (r *rooms) use(name string) {
 	client := r.sims[name].Process(func(do func() error) error { act(); return fuse.step(do) })
 	settings := r.settings
 	m := &reconcile.Member{Name: name, Ironic: client, Settings: settings, Refresher: watchedRefresher{act: act, Refresher: live.NewRefresher(r.wired, live.Deps{
-		Ironic: name, Hosts: mortalHosts{r.hosts, r.fuse}, Nodes: client, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait,
+		Ironic: name, Hosts: mortalHosts{r.hosts, r.fuse}, Nodes: client, Secrets: enginetest.NoSecret, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait,
 		Cluster: func() string { return settings.Cluster },
 	})}}
 	r.change(func() { r.members[name] = m })

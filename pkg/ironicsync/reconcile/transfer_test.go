@@ -43,7 +43,7 @@ func (w *world) twoRooms(ctx context.Context, hosts live.Hosts, home *reconcile.
 	if w.fuse != nil {
 		client = w.other.Process(w.fuse.step)
 	}
-	refresher := live.NewRefresher(ctx, live.Deps{Ironic: otherRoom, Hosts: hosts, Nodes: client, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait})
+	refresher := live.NewRefresher(ctx, live.Deps{Ironic: otherRoom, Hosts: hosts, Nodes: client, Secrets: enginetest.NoSecret, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait, Cluster: enginetest.UnknownCluster})
 	return twoIronics{home, &reconcile.Member{Name: otherRoom, Ironic: client, Refresher: refresher, Settings: home.Settings}}
 }
 

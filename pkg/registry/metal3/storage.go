@@ -63,7 +63,7 @@ type Deps struct {
 	Consoles baremetalhost.ConsoleOpener
 	// Authorizer permits consoles, and knows who may refer to which Secrets, and who may be the Bare Metal Operator.
 	Authorizer authorizer.Authorizer
-	// Events has events written about who has requested what; may be nil.
+	// Events has events written about who has requested what.
 	Events baremetalhost.EventRecorder
 	// CleanSteps are those that may be requested by name.
 	CleanSteps validation.CleanSteps

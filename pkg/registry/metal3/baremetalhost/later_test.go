@@ -13,6 +13,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
@@ -27,7 +28,7 @@ func TestLaterRecordIsNotActedOn(t *testing.T) {
 			node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOn},
 			reads: -1, writes: -1,
 		}
-		sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o}
+		sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
 		power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 		ctx := genericapirequest.WithNamespace(t.Context(), storetest.Namespace)
 		requests := map[string]func() error{

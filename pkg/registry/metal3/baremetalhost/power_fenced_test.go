@@ -15,6 +15,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 	"github.com/metal3-io/metal3-apiserver/test/storetest"
 )
 
@@ -88,7 +89,7 @@ func TestFencedDuringPower(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
 			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 			_, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
@@ -131,7 +132,7 @@ func TestPowerOnIsRecorded(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1, answer: test.answer,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
 			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 			_, _ = power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

@@ -65,8 +65,7 @@ type Sources struct {
 	Prover    NodeProver
 	Observer  NodeObserver
 	Passwords PasswordRedacter
-	// Events can be nil.
-	Events EventRecorder
+	Events    EventRecorder
 }
 
 // describedRequest is a request that says what it is for.
@@ -75,9 +74,6 @@ type describedRequest interface{ Describe() string }
 // tell has an event written that names the user whose request has been carried out, so that nobody has to guess why a
 // machine was rebooted. kind is that of the request.
 func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind string, request runtime.Object) {
-	if s.Events == nil {
-		return
-	}
 	what := cmp.Or(requested[kind], kind)
 	if described, ok := request.(describedRequest); ok {
 		what = described.Describe()
