@@ -17,6 +17,9 @@ WORKDIR /src
 # The release in hack/toolchain.sh. The image sets GOTOOLCHAIN, and an ENV outranks an ARG of its name.
 ARG GO_TOOLCHAIN=go1.26.10
 ENV GOTOOLCHAIN=${GO_TOOLCHAIN}
+# For a mirror of the Go modules, and of their checksums.
+ARG GOPROXY
+ARG GOSUMDB
 # Download the modules in a layer of their own, because they change less often than the code.
 COPY go.mod go.sum ./
 RUN go mod download

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -136,11 +137,11 @@ func (h *helm) testLint() {
 // documented returns a command of docs/releases.md that begins so.
 func (h *helm) documented(beginning string) string {
 	h.t.Helper()
-	command := regexp.MustCompile(`(?m)^    (` + beginning + ` (?:.*\\\n)*.*)$`).FindStringSubmatch(readDoc(h.t, "../docs/releases.md"))
-	if command == nil {
-		h.t.Fatalf("docs/releases.md has no %s", beginning)
+	command, err := docs.Release(beginning)
+	if err != nil {
+		h.t.Fatal(err)
 	}
-	return command[1]
+	return command
 }
 
 // testDocumented checks that the command of docs/releases.md sets only values that there are: Helm takes others, too.
@@ -276,6 +277,7 @@ const allValues = `
 namespace: elsewhere
 image: {repository: metal3-apiserver, digest: "", tag: v0.2.0}
 replicas: 3
+imagePullSecrets: [{name: registry}]
 config: {IRONIC_ENDPOINT: "https://ironic.example.com", ETCD_SERVERS: "https://etcd.example.com:2379"}
 flags: ["--ironic-username-file=/etc/ironic/username", "--v=2"]
 volumes: [{name: ironic, secret: {secretName: ironic}}]
@@ -293,6 +295,10 @@ func testChartValues(t *testing.T, render func(values string) []byte) {
 	container := pod.Containers[0]
 	if *deployment.Spec.Replicas != 3 || container.Image != "metal3-apiserver:v0.2.0" || deployment.Namespace != "elsewhere" {
 		t.Errorf("%d replicas of %s in %s", *deployment.Spec.Replicas, container.Image, deployment.Namespace)
+	}
+	account := only[*corev1.ServiceAccount](t, parse(t, manifest))
+	if len(account.ImagePullSecrets) != 1 || account.ImagePullSecrets[0].Name != "registry" || pod.ServiceAccountName != account.Name {
+		t.Errorf("the Secrets for the registry are %v, of %s", account.ImagePullSecrets, account.Name)
 	}
 	want := []string{"--leader-elect-resource-namespace=elsewhere", "--ironic-username-file=/etc/ironic/username", "--v=2"}
 	if got := container.Args[len(container.Args)-3:]; !slices.Equal(got, want) {

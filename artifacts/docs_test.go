@@ -3,11 +3,11 @@
 package artifacts
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -169,12 +169,16 @@ func isInOneOf(folders, packages []string) bool {
 	return false
 }
 
-// TestChangelogNamesRecordEpoch checks that the first section of CHANGELOG.md has the record epoch of this code: whoever updates
-// has to know whether it was raised.
-func TestChangelogNamesRecordEpoch(t *testing.T) {
-	epoch := regexp.MustCompile(`Record epoch: (\d+)\.`).FindStringSubmatch(readDoc(t, "../CHANGELOG.md"))
-	if epoch == nil || epoch[1] != strconv.Itoa(metal3.RecordEpoch) {
-		t.Errorf("CHANGELOG.md says %q, and the record epoch is %d", epoch, metal3.RecordEpoch)
+// TestChangelogNamesWhatCannotGoBack checks that the first section of CHANGELOG.md has the record epoch of this code, and the minor
+// version of its etcd, which starts with no data of a later one: whoever updates has to know whether they were raised.
+func TestChangelogNamesWhatCannotGoBack(t *testing.T) {
+	etcd := regexp.MustCompile(`go\.etcd\.io/etcd/server/v3 v(\d+\.\d+)\.`).FindStringSubmatch(readDoc(t, "../go.mod"))
+	if etcd == nil {
+		t.Fatal("which etcd?")
+	}
+	want := fmt.Sprintf("Record epoch: %d. etcd: %s.", metal3.RecordEpoch, etcd[1])
+	if _, unreleased, _ := strings.Cut(readDoc(t, "../CHANGELOG.md"), "\n## "); !strings.Contains(strings.SplitN(unreleased, "\n### ", 2)[0], want) {
+		t.Errorf("the first section of CHANGELOG.md does not say %q", want)
 	}
 }
 

@@ -33,7 +33,7 @@ func makeRelease(t *testing.T, args ...string) {
 // packedFolders returns the folders that hack/release.sh packs into the archive of kustomizations.
 func packedFolders(t *testing.T) []string {
 	t.Helper()
-	packed := regexp.MustCompile(`(?m)_kustomize\.tar\.gz" "\$work/source/artifacts" "\$digest" (.*)$`).FindStringSubmatch(readDoc(t, "../hack/release.sh"))
+	packed := regexp.MustCompile(`(?m)_kustomize\.tar\.gz" artifacts "\$digest" (.*)$`).FindStringSubmatch(readDoc(t, "../hack/release.sh"))
 	if packed == nil {
 		t.Fatal("hack/release.sh packs no manifests")
 	}

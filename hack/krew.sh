@@ -16,10 +16,15 @@ fi
 : "${URL:?"krew.sh: URL must be the address of the folder with the archives"}"
 
 . hack/goflags.sh
+# hack/release.sh sets these, in a folder that is no checkout.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-commit=$(git rev-parse HEAD)
+commit=${COMMIT:-$(git rev-parse HEAD)}
 version=github.com/metal3-io/metal3-apiserver/pkg/version
 out=${OUT:-bin/krew}
+if [ -e "$out" ] && [ ! -e "$out/bmh.yaml" ] && [ -n "$(ls -A "$out")" ]; then
+	echo "krew.sh: $out is there, and has no bmh.yaml: set OUT to another folder" >&2
+	exit 1
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/release" ./hack/release

@@ -32,6 +32,8 @@ image:
   # Without a digest, the tag is used.
   digest: %s
   tag: %s
+# Secrets with the password of the registry, such as [{name: registry}].
+imagePullSecrets: []
 replicas: 2
 # Where Ironic and etcd are. A change restarts the pods.
 config:
@@ -46,6 +48,7 @@ volumeMounts: []
 // edits are what makes a template of the rendered kustomization. Each must find something.
 var edits = []struct{ old, new string }{
 	{`\ndata:\n(?:  [A-Z_]+: .*\n)+`, "\ndata:\n  {{- toYaml .Values.config | nindent 2 }}\n"},
+	{`\nkind: ServiceAccount\nmetadata:\n`, "\nkind: ServiceAccount\n{{- with .Values.imagePullSecrets }}\nimagePullSecrets: {{ toJson . }}\n{{- end }}\nmetadata:\n"},
 	// The name changes with the content, and restarts the pods.
 	{`metal3-apiserver-config-[a-z0-9]{10}`, `metal3-apiserver-config-{{ toYaml .Values.config | sha256sum | trunc 10 }}`},
 	{`image: metal3-apiserver:latest`,

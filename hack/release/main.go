@@ -5,7 +5,7 @@
 //
 //	release pack ARCHIVE FOLDER [PATH...]                          a tar archive of FOLDER or of paths in it; compressed, if it ends in gz
 //	release kustomize ARCHIVE FOLDER DIGEST [PATH...]              the same, in which manifests name the image by its digest
-//	release image ARCHIVE NAME VERSION COMMIT CA ARCH=PROGRAM...   the image, for several architectures; prints its digest
+//	release image ARCHIVE NAME VERSION COMMIT ARCH=PROGRAM...      the image, for several architectures; prints its digest
 //	release sbom VERSION LICENSES PROGRAM...                       PROGRAM.spdx.json beside each, and their licenses in a folder
 //	release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST        a chart for Helm
 //	release olm FOLDER VERSION MANIFEST                            a bundle for OLM, and what has to be there before
@@ -21,7 +21,7 @@ import (
 
 const usage = `usage: release pack ARCHIVE FOLDER [PATH...]
        release kustomize ARCHIVE FOLDER DIGEST [PATH...]
-       release image ARCHIVE NAME VERSION COMMIT CA-CERTIFICATES ARCHITECTURE=PROGRAM...
+       release image ARCHIVE NAME VERSION COMMIT ARCHITECTURE=PROGRAM...
        release sbom VERSION LICENSES-FOLDER PROGRAM...
        release chart FOLDER VERSION REPOSITORY DIGEST MANIFEST
        release olm FOLDER VERSION MANIFEST`
@@ -44,12 +44,9 @@ func run(args []string) error {
 		return pack(args[1], args[2], args[3:], date)
 	case len(args) >= 4 && args[0] == "kustomize":
 		return packPinned(args[1], args[2], args[3], args[4:], date)
-	case len(args) >= 7 && args[0] == "image":
-		image := image{name: args[2], version: args[3], commit: args[4], date: date, programs: map[string]string{}}
-		if image.certificates, err = os.ReadFile(args[5]); err != nil {
-			return err
-		}
-		for _, arg := range args[6:] {
+	case len(args) >= 6 && args[0] == "image":
+		image := image{name: args[2], version: args[3], commit: args[4], date: date, certificates: publicAuthorities(), programs: map[string]string{}}
+		for _, arg := range args[5:] {
 			architecture, program, _ := strings.Cut(arg, "=")
 			image.programs[architecture] = program
 		}

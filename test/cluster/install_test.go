@@ -25,7 +25,6 @@ import (
 const (
 	namespace = "metal3-system"
 	server    = "metal3-apiserver"
-	version   = "v0.0.0-test"
 )
 
 // TestDefault installs two replicas with an external etcd and cert-manager: neither an update nor an eviction interrupts reads.
@@ -61,6 +60,7 @@ type installation struct {
 	ctx         context.Context
 	dir         string
 	certManager bool
+	image       string // the digest of the server's
 
 	node   *testbed.KubeNode
 	ironic *testbed.SimulatedIronic
@@ -129,24 +129,41 @@ func (i *installation) startNode() {
 		}
 	})
 	// The image of the node's pods is made like that of the server: it has one program.
-	i.load(filepath.Join(dir, "pause.tar"), "pause.invalid/pause", "v1", "node/pause")
-	i.load(filepath.Join(dir, "server.tar"), server, version, "metal3-apiserver")
+	pause, _ := i.makeImage("pause.invalid/pause", "v1", "node/pause")
+	i.load(pause, "ctr", "--namespace=k8s.io", "images", "import")
+	load, err := docs.Release("ctr")
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	archive, digest := i.makeImage(server, "v0.1.0", server)
+	words := strings.Fields(load)
+	i.load(archive, words[:len(words)-1]...)
+	i.image = digest
 }
 
-// load makes an image of a program in bin/, as a release does, and loads it.
-func (i *installation) load(archive, name, tag, program string) {
+// makeImage makes an image of a program in bin/, as a release does, and returns its digest.
+func (i *installation) makeImage(name, tag, program string) (archive, digest string) {
 	i.t.Helper()
 	root, err := testbed.RepoRoot()
 	if err != nil {
 		i.t.Fatal(err)
 	}
+	archive = filepath.Join(i.t.TempDir(), "image.tar")
 	release := exec.CommandContext(i.ctx, "go", "run", "./hack/release", "image", archive, name, tag, "none",
-		"/etc/ssl/certs/ca-certificates.crt", "amd64="+filepath.Join(root, "bin", program))
+		"amd64="+filepath.Join(root, "bin", program))
 	release.Dir, release.Env = root, append(os.Environ(), "SOURCE_DATE_EPOCH=0")
-	if out, err := release.CombinedOutput(); err != nil {
-		i.t.Fatalf("the image of %s: %v: %s", program, err, out)
+	var stderr bytes.Buffer
+	release.Stderr = &stderr
+	printed, err := release.Output()
+	if err != nil {
+		i.t.Fatalf("the image of %s: %v: %s", program, err, &stderr)
 	}
-	if err := i.node.Load(i.ctx, archive); err != nil {
+	return archive, strings.TrimSpace(string(printed))
+}
+
+func (i *installation) load(archive string, ctr ...string) {
+	i.t.Helper()
+	if err := i.node.Load(i.ctx, archive, ctr...); err != nil {
 		i.t.Fatal(err)
 	}
 }
@@ -175,7 +192,7 @@ func (i *installation) writeFiles(resource string) {
 		i.t.Fatal(err)
 	}
 	mine, err := docs.Kustomization(map[string]string{
-		"artifacts/apiservice ": resource + " ", "REGISTRY/": "", "digest: sha256:0123...": "newTag: " + version,
+		"artifacts/apiservice ": resource + " ", "REGISTRY/": "", "sha256:0123...": i.image,
 		"ironic-basic-auth\n":                                             "ironic-basic-auth\n- ../metal3-apiserver/artifacts/apiservice/components/ironic-ca\n",
 		"https://ironic.example.com:6385":                                 testbed.KubeNodeIronic,
 		"https://etcd-0.example.com:2379,https://etcd-1.example.com:2379": testbed.KubeNodeEtcd,

@@ -24,6 +24,20 @@ var (
 	heading         = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
+// UsersPages are the tutorials for a cluster on which the server is installed, with the addresses of the BMCs that they name.
+// `make demo` has such machines, too.
+var UsersPages = map[string][]string{
+	"first-host": {"ipmi://192.0.2.31"},
+	"rack":       {"ipmi://192.0.2.70", "ipmi://192.0.2.71", "ipmi://192.0.2.72"},
+	"tenants":    {"ipmi://192.0.2.90"},
+}
+
+// The credentials of these BMCs.
+const (
+	User     = "admin"
+	Password = "s3cret"
+)
+
 // Commands returns the commands of docs/PAGE, from the first to the last. There are at least as many as a test expects.
 func Commands(page string, least int) ([]Command, error) {
 	content, err := read(page)
@@ -45,6 +59,19 @@ func Commands(page string, least int) ([]Command, error) {
 		return nil, fmt.Errorf("docs/%s has the commands %q; have they another form now?", page, commands)
 	}
 	return commands, nil
+}
+
+// Release returns the command of docs/releases.md that begins so, with the lines in which it goes on.
+func Release(beginning string) (string, error) {
+	content, err := read("releases.md")
+	if err != nil {
+		return "", err
+	}
+	command := regexp.MustCompile(`(?m)^    (` + regexp.QuoteMeta(beginning) + ` (?:.*\\\n)*.*)$`).FindStringSubmatch(content)
+	if command == nil {
+		return "", fmt.Errorf("docs/releases.md has no command %q", beginning)
+	}
+	return command[1], nil
 }
 
 // InstallCommands returns the commands of docs/install.md, from the first to the last.

@@ -153,12 +153,11 @@ func (n *KubeNode) command(ctx context.Context, enter, command []string) *exec.C
 	return cmd
 }
 
-// Load loads the images of an archive.
-func (n *KubeNode) Load(ctx context.Context, archive string) error {
-	load := []string{"ctr", "--address=/run/containerd/containerd.sock", "--namespace=k8s.io", "images", "import", archive}
-	out, err := n.command(ctx, n.enter("--net", "--mount"), load).CombinedOutput()
+// Load loads the images of an archive by the beginning of a command.
+func (n *KubeNode) Load(ctx context.Context, archive string, ctr ...string) error {
+	out, err := n.command(ctx, n.enter("--net", "--mount"), append(ctr, archive)).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("loading %s: %w: %s", archive, err, out)
+		return fmt.Errorf("%q %s: %w: %s", ctr, archive, err, out)
 	}
 	return nil
 }
