@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -106,6 +107,11 @@ func (i *simulated) start(context.Context, string) error {
 	})
 	for _, h := range i.enrolled {
 		i.sim.AddBMC(h.address, user, password).SetDead(h.unplugged)
+	}
+	for _, machines := range docs.UsersPages {
+		for _, address := range machines {
+			i.sim.AddBMC(address, docs.User, docs.Password)
+		}
 	}
 	if err := i.sim.Start(0); err != nil {
 		i.sim.Close()
