@@ -97,6 +97,7 @@ func (c *candidates) Get(ctx context.Context, name string, _ *metav1.GetOptions)
 // list returns what the Ironic has, as it was at a moment after the call.
 func (c *candidates) list(ctx context.Context, in NamedNodes) (answer, error) {
 	next := c.listings.JoinOne(in)
+	defer c.listings.LeaveOne(in, next)
 	select {
 	case <-next.Done():
 		return next.Result()

@@ -45,7 +45,8 @@
 //
 // A reader that stops waiting (Flight.Done and Flight.Result leave that to the reader) takes nothing
 // away from the others: observations run under the context given to NewGroup, not under that of the
-// reader that caused them. When that context ends, so do the observations, and a flight that has not
+// reader that caused them. One of a single key that nobody waits for any more (Group.LeaveOne) does not
+// begin. When the context of NewGroup ends, so do the observations, and a flight that has not
 // begun by then may never begin: readers need a limit of their own on how long they wait. Wait returns
 // when no observation is under way.
 //

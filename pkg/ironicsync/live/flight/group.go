@@ -45,8 +45,9 @@ type Flight[V any] struct {
 	result V
 	err    error
 	// overdue is set when the observation has lasted as long as it may delay the next one. The lock
-	// of the Group guards it.
+	// of the Group guards it, and readers, of a single key.
 	overdue bool
+	readers int
 }
 
 func newFlight[V any]() *Flight[V] { return &Flight[V]{done: make(chan struct{})} }
@@ -71,7 +72,7 @@ type Group[K comparable, V any] struct {
 
 	mu          sync.Mutex
 	waitingOnes map[K]*Flight[V] // flights of single keys that have not begun
-	order       []K              // of waitingOnes, as they came
+	order       []K              // of waitingOnes, as they came; also of some that nobody waits for any more
 	waitingAll  *Flight[V]       // the flight of all keys that has not begun; may be nil
 	ones        map[K]bool       // single keys whose observation is under way
 	alls        []*Flight[V]     // flights of all keys that are under way
@@ -89,7 +90,7 @@ func NewGroup[K comparable, V any](ctx context.Context, config Config[K, V]) *Gr
 // NewGroup first.
 func (g *Group[K, V]) Wait() { g.running.Wait() }
 
-// JoinOne returns the next observation of a key, which has not begun yet.
+// JoinOne returns the next observation of a key, which has not begun yet. Call LeaveOne when it is not waited for any more.
 func (g *Group[K, V]) JoinOne(key K) *Flight[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +101,19 @@ func (g *Group[K, V]) JoinOne(key K) *Flight[V] {
 		g.order = append(g.order, key)
 		g.dispatch()
 	}
+	f.readers++
 	return f
+}
+
+// LeaveOne says that a reader does not wait for the observation of a key any more. If nobody does, it does not begin: those who
+// wait for others are not to wait for it.
+func (g *Group[K, V]) LeaveOne(key K, f *Flight[V]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f.readers--
+	if f.readers == 0 && g.waitingOnes[key] == f {
+		delete(g.waitingOnes, key)
+	}
 }
 
 // JoinAll returns the next observation of all keys, which has not begun yet.
@@ -118,24 +131,23 @@ func (g *Group[K, V]) JoinAll() *Flight[V] {
 
 // dispatch begins the flights that may begin now. g.mu is held.
 func (g *Group[K, V]) dispatch() {
-	if g.waitingAll != nil {
-		g.dispatchAll(false)
+	// Those who wait for single keys come along with those who wait for all: there may always be some of the latter.
+	forOnes := !g.gathering && !slices.ContainsFunc(g.alls, isOverdue) && g.config.AllIsCheaper(len(g.waitingOnes))
+	if forOnes || g.waitingAll != nil {
+		g.dispatchAll(forOnes)
 	}
-	if g.gathering {
-		return // endGathering dispatches
-	}
-	if !slices.ContainsFunc(g.alls, isOverdue) && g.config.AllIsCheaper(len(g.waitingOnes)) {
-		g.dispatchAll(true)
-		return
-	}
-	if len(g.ones) >= g.config.MaxOnes {
-		return
+	if forOnes || g.gathering || len(g.ones) >= g.config.MaxOnes {
+		return // endGathering, and the end of a flight, dispatch
 	}
 	g.order = slices.DeleteFunc(g.order, func(key K) bool {
-		if len(g.ones) >= g.config.MaxOnes || g.ones[key] {
+		f := g.waitingOnes[key]
+		switch {
+		case f == nil: // nobody waits for it any more, or it comes twice: somebody left, and others came
+			return true
+		case len(g.ones) >= g.config.MaxOnes || g.ones[key]:
 			return false
 		}
-		g.startOne(key, g.waitingOnes[key])
+		g.startOne(key, f)
 		return true
 	})
 }

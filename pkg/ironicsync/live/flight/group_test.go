@@ -450,3 +450,67 @@ func TestContextEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestOnesBesideAlls: readers of single keys are served, however many of all keys there are: some have joined whenever an observation
+// of all keys ends.
+func TestOnesBesideAlls(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *source, g *flight.Group[int, int], _ func()) {
+		s.all = func() time.Duration { return 50 * time.Millisecond }
+		end := make(chan struct{})
+		var lists sync.WaitGroup
+		defer lists.Wait()
+		defer close(end)
+		for range 2 {
+			lists.Go(func() {
+				for {
+					select {
+					case <-g.JoinAll().Done():
+					case <-end:
+						return
+					}
+				}
+			})
+		}
+		for range 3 { // the later ones while others are gathered
+			var ones []*flight.Flight[int]
+			for key := range 10 { // for more than five, one of all is cheaper
+				ones = append(ones, g.JoinOne(key))
+			}
+			timeout := time.After(500 * time.Millisecond)
+			for key, f := range ones {
+				select {
+				case <-f.Done():
+				case <-timeout:
+					t.Fatalf("key %d is not observed", key)
+				}
+			}
+		}
+	})
+}
+
+// TestGivenUp: nobody waits for what nobody waits for any more.
+func TestGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *source, g *flight.Group[int, int], _ func()) {
+		s.one = func() time.Duration { return 500 * time.Millisecond }
+		s.held = make(chan struct{}) // what is under way ends when that is closed, or by its own limit
+		joined := map[int]*flight.Flight[int]{}
+		for key := range 9 { // four of them are under way at a time, and five wait
+			joined[key] = g.JoinOne(key)
+		}
+		again := g.JoinOne(8)
+		for key, f := range joined {
+			g.LeaveOne(key, f) // for key 8, there is another reader
+		}
+		later := g.JoinOne(50)
+		if back := g.JoinOne(4); back == joined[4] {
+			t.Error("who comes back waits for an observation that does not begin")
+		}
+		close(s.held)
+		<-again.Done()
+		<-later.Done()
+		synctest.Wait()
+		if s.change(func() {}); s.askedOnes != 4+3 {
+			t.Errorf("%d keys are observed, want those that were under way, 4, 8 and 50", s.askedOnes)
+		}
+	})
+}
