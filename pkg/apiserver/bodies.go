@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,7 +30,8 @@ const (
 	leastPart = maxDecoded / 64
 	// maxReserved is how many bytes are handled for that reason beyond maxDecoded, in however many namespaces.
 	maxReserved = maxDecoded / 2
-	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes.
+	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes. Actions change
+	// none, and wait for a BMC.
 	leastBody = 32 << 10
 	// yamlFactor is how much more YAML takes, of which a tree is made first.
 	yamlFactor = 2
@@ -56,11 +58,19 @@ func limitBodies(api http.Handler) http.Handler {
 			refuse(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody)))
 			return
 		}
-		var namespace string
-		if info, ok := request.RequestInfoFrom(r.Context()); ok {
-			namespace = info.Namespace
+		bytes, err := bytesOf(r)
+		if err != nil {
+			refuse(apierrors.NewBadRequest("the body cannot be read: " + err.Error()))
+			return
 		}
-		bytes := bytesOf(r)
+		var namespace string
+		isAction := false
+		if info, ok := request.RequestInfoFrom(r.Context()); ok {
+			namespace, isAction = info.Namespace, info.Verb == "create" && info.Subresource != ""
+		}
+		if !isAction {
+			bytes = max(bytes, leastBody)
+		}
 		if !b.take(namespace, bytes) {
 			refuse(apierrors.NewTooManyRequests("too many large objects are being written at the moment: try again in a second, and write fewer at a time", 1))
 			return
@@ -70,16 +80,30 @@ func limitBodies(api http.Handler) http.Handler {
 	})
 }
 
-// bytesOf returns what a request counts.
-func bytesOf(r *http.Request) int64 {
+// bytesOf returns what a request counts. The length of a body is not known before it ends if kubectl passes on its standard input, as for
+// actions: one that ends soon is not a large one.
+func bytesOf(r *http.Request) (int64, error) {
 	bytes := r.ContentLength
-	if bytes < 0 { // it does not say
-		bytes = maxBody
+	if bytes < 0 {
+		beginning, err := io.ReadAll(io.LimitReader(r.Body, leastBody+1))
+		if err != nil {
+			return 0, err
+		}
+		r.Body = readAgain{io.MultiReader(strings.NewReader(string(beginning)), r.Body), r.Body}
+		if bytes = int64(len(beginning)); bytes > leastBody {
+			bytes = maxBody
+		}
 	}
 	if strings.Contains(r.Header.Get("Content-Type"), "yaml") {
 		bytes *= yamlFactor
 	}
-	return max(bytes, leastBody)
+	return bytes, nil
+}
+
+// readAgain is a body whose beginning was read before.
+type readAgain struct {
+	io.Reader
+	io.Closer
 }
 
 func (b *bodies) take(namespace string, bytes int64) bool {
