@@ -180,6 +180,7 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	written := *status
 	*status = *stored
 	status.Conditions = written.Conditions
+	keepReachable(&status.Conditions, stored.Conditions)
 	if stored.OperationalStatus != metal3.OperationalStatusDetached && written.OperationalStatus != metal3.OperationalStatusDetached {
 		status.OperationalStatus = written.OperationalStatus
 	}
@@ -190,6 +191,16 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	}
 	if status.ErrorCount == 0 { // then giving up, which counts the machine's own errors, is as far away
 		status.Record.MachineErrors = 0
+	}
+}
+
+// keepReachable keeps what is recorded of whether Ironic answers. A GET also shows what is not recorded (see showSilence), which whoever
+// writes back what they have read would have all informers show.
+func keepReachable(conditions *[]metav1.Condition, stored []metav1.Condition) {
+	is := func(c metav1.Condition) bool { return c.Type == metal3.IronicReachableCondition }
+	*conditions = slices.DeleteFunc(slices.Clone(*conditions), is)
+	if at := slices.IndexFunc(stored, is); at >= 0 {
+		*conditions = append(*conditions, stored[at])
 	}
 }
 

@@ -106,6 +106,15 @@ func TestStatusThatDecides(t *testing.T) {
 			written: metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "b"}},
 			want:    metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "a"}},
 		},
+		"what a GET shows of a silent Ironic": {
+			stored:  metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}}},
+			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}, {Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse}}},
+			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}, {Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}}},
+		},
+		"what a GET shows of an Ironic that was not silent before": {
+			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse}}},
+			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{}},
+		},
 		"hardware, which it has not": {
 			written: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{Hostname: "a"}},
 			want:    metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{Hostname: "a"}},

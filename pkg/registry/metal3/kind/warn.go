@@ -5,6 +5,7 @@ package kind
 import (
 	"context"
 	"strings"
+	"unicode"
 
 	"k8s.io/apiserver/pkg/warning"
 )
@@ -21,5 +22,16 @@ func Warn(ctx context.Context, err error) {
 		}
 		return
 	}
-	warning.AddWarning(ctx, "", strings.ReplaceAll(err.Error(), "\n", "; "))
+	warning.AddWarning(ctx, "", oneLine(err.Error()))
+}
+
+// oneLine returns a text as a header can have it. k8s.io/apiserver drops a warning that is no UTF-8 or has a control character, such
+// as the tabulators of the traceback in an error of Ironic's, and says so to nobody.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\n", "; "))
 }

@@ -25,6 +25,7 @@ func TestWarn(t *testing.T) {
 		"nothing is wrong":          {},
 		"one Ironic":                {err: b, want: warnings{b.Error()}},
 		"several lines":             {err: errors.New("one\ntwo"), want: warnings{"one; two"}},
+		"a traceback":               {err: errors.New("one\r\n\ttwo \x1b[31m\xff"), want: warnings{"one ;  two  [31m\ufffd"}},
 		"some of several Ironics":   {err: both, want: warnings{b.Error(), c.Error()}},
 		"and something else":        {err: errors.Join(both, errors.New("no list")), want: warnings{b.Error(), c.Error(), "no list"}},
 		"what is wrapped says more": {err: fmt.Errorf("hosts: %w", both), want: warnings{"hosts: " + b.Error() + "; " + c.Error()}},
