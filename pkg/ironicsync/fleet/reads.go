@@ -130,7 +130,7 @@ func byIronic(list *metal3.BareMetalHostList) map[string][]*metal3.BareMetalHost
 // synced waits until the IronicInstances have been read, as long as a read waits for Ironic. Without them, the hosts of some Ironic
 // would be shown as they are recorded, and nobody would be told.
 func (f *Fleet) synced(ctx context.Context) (*state, error) {
-	timer := f.deps.Live.Clock.NewTimer(f.deps.Live.Wait)
+	timer := f.deps.Live.Clock.NewTimer(live.Patience(ctx, f.deps.Live.Clock, f.deps.Live.Wait))
 	defer timer.Stop()
 	for {
 		s := f.state.Load()

@@ -157,8 +157,7 @@ func (r *Refresher) Wait() {
 // recorded. If that fails, the error is a *StaleError, and the caller serves the host as it
 // was recorded before.
 func (r *Refresher) RefreshHost(ctx context.Context, namespace, name string) error {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	_, err := r.await(ctx, r.flights.JoinOne(key), key)
+	_, err := r.awaitHost(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	return err
 }
 
@@ -166,9 +165,15 @@ func (r *Refresher) RefreshHost(ctx context.Context, namespace, name string) err
 // it, which spares the caller a read from etcd. The host is nil if there was an error or if
 // the observation was one of all hosts; the caller then has to read it.
 func (r *Refresher) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	host, err := r.await(ctx, r.flights.JoinOne(key), key)
+	host, err := r.awaitHost(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	return host.DeepCopy(), err
+}
+
+// awaitHost waits for an observation of a host.
+func (r *Refresher) awaitHost(ctx context.Context, key types.NamespacedName) (*metal3.BareMetalHost, error) {
+	f := r.flights.JoinOne(key)
+	defer r.flights.LeaveOne(key, f)
+	return r.await(ctx, f, key)
 }
 
 // RefreshAll does for all hosts what RefreshHost does for one. If only the status of some
@@ -197,11 +202,21 @@ func (r *Refresher) Poll(ctx context.Context) error {
 	}
 }
 
+// Patience returns for how long a read waits for Ironic: as long as is allowed, and three quarters of what its client has left, so that
+// there is time to answer with what is recorded.
+func Patience(ctx context.Context, clock clock.PassiveClock, allowed time.Duration) time.Duration {
+	if deadline, has := ctx.Deadline(); has {
+		return min(allowed, deadline.Sub(clock.Now())*3/4)
+	}
+	return allowed
+}
+
 // await waits for an observation, at most as long as r.wait. The key names the host for which
 // the caller waits; it is empty for all hosts. The host is nil after an error, and shared with
 // other readers.
 func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMetalHost], key types.NamespacedName) (*metal3.BareMetalHost, error) {
-	timer := r.clock.NewTimer(r.wait)
+	limit := Patience(ctx, r.clock, r.wait)
+	timer := r.clock.NewTimer(limit)
 	defer timer.Stop()
 	waiting := waitingReads.WithLabelValues(r.ironic)
 	waiting.Inc()
@@ -214,7 +229,7 @@ func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMeta
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C():
-		err = &ironic.UnavailableError{Op: "observe", Reason: fmt.Sprintf("no answer within %s", r.wait)}
+		err = &ironic.UnavailableError{Op: "observe", Reason: fmt.Sprintf("no answer within %s", limit.Round(time.Millisecond))}
 	}
 	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
 		return host, err
