@@ -5,6 +5,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -75,13 +76,25 @@ func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 	return nil
 }
 
+// isOperator reports whether a Deployment runs the operator. Its own manifests name that of Ironic "baremetal-operator-ironic", which
+// must go on.
 func isOperator(d *appsv1.Deployment) bool {
-	if strings.Contains(d.Name, bmo.Name) {
-		return true
-	}
-	return slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
-		return strings.Contains(container.Image, bmo.Name)
+	containers := d.Spec.Template.Spec.Containers
+	runsOperator := slices.ContainsFunc(containers, func(c corev1.Container) bool {
+		program := slices.Concat(c.Command, c.Args, []string{""})[0]
+		return strings.Contains(c.Name, bmo.Name) || strings.Contains(nameOfImage(c.Image), bmo.Name) || path.Base(program) == bmo.Name
 	})
+	runsIronic := slices.ContainsFunc(containers, func(c corev1.Container) bool {
+		return strings.Contains(c.Name, "ironic") || strings.Contains(nameOfImage(c.Image), "ironic")
+	})
+	return runsOperator || !runsIronic && strings.Contains(d.Name, bmo.Name)
+}
+
+// nameOfImage returns the last part of an image's name, without its tag and its digest.
+func nameOfImage(image string) string {
+	name, _, _ := strings.Cut(path.Base(image), "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name
 }
 
 // checkWebhooks looks for the operator's webhooks. Nothing answers them while the operator

@@ -40,7 +40,9 @@ type Export struct {
 	// Foresee says what the operator would do to machines that metal3-apiserver leaves alone. It is nil if that is not
 	// to be said.
 	Foresee func(hosts []*v1alpha1.BareMetalHost) (harms []string)
-	// RiskMachines gives hosts back whatever Foresee says of them.
+	// Restored says why the store, which is open, seems to be restored from a backup, or another one; empty if it does not.
+	Restored func(context.Context) (reason string, err error)
+	// RiskMachines gives hosts back whatever Foresee and Restored say.
 	RiskMachines bool
 
 	// kinds are those that have a CRD, and undefined those that have none.
@@ -97,7 +99,7 @@ func (e *Export) Run(ctx context.Context) (err error) {
 	defer e.store.Close()
 	if by == servedByServer {
 		// While metal3-apiserver can still be started, and the hosts be corrected.
-		if err := errors.Join(e.refuseUndefined(ctx), e.foresee(ctx)); err != nil {
+		if err := errors.Join(e.refuseRestored(ctx), e.refuseUndefined(ctx), e.foresee(ctx)); err != nil {
 			return err
 		}
 	}
@@ -170,6 +172,23 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 	e.undefined = slices.DeleteFunc(e.kinds, func(kind *Kind) bool { return slices.Contains(defined, kind) })
 	e.kinds = defined
 	return by, nil
+}
+
+// refuseRestored refuses to give an operator what was so when a backup was saved, or nothing: it would carry on undeploying machines
+// that run something again, and the user would delete the custom resources of hosts that are missing.
+func (e *Export) refuseRestored(ctx context.Context) error {
+	reason, err := e.Restored(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("finding out whether the store was restored from a backup: %w", err)
+	case reason == "":
+		return nil
+	case e.RiskMachines:
+		e.Report.Warn("%s", reason)
+		return nil
+	}
+	return fmt.Errorf("the objects in the store may not be those of now: %s. Compare them with the machines, and let metal3-apiserver go on first (docs/restore.md), "+
+		"or accept that with --risk-machines", reason)
 }
 
 // refuseUndefined refuses to forget objects for which the cluster has no CRD, such as one of an older operator.

@@ -3,6 +3,8 @@
 package migrate
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -80,6 +82,23 @@ func TestExportRefusesHarm(t *testing.T) {
 	if !strings.Contains(h.out.String(), "warning: deployed-by-others would be erased") {
 		t.Errorf("nobody is told:\n%s", &h.out)
 	}
+}
+
+// What was so when a backup was saved is not given back, unless that is accepted.
+func TestExportRefusesBackup(t *testing.T) {
+	h := newServed(t)
+	h.put("worker-0", "u-1", "")
+	h.export.Restored = func(context.Context) (string, error) { return "its count is 3, that of the Lease 500", nil }
+	for _, dryRun := range []bool{true, false} {
+		h.export.DryRun = dryRun
+		h.expectRefused("its count is 3, that of the Lease 500", "docs/restore.md", "--risk-machines")
+	}
+	h.export.DryRun, h.export.RiskMachines = true, true
+	if err := h.export.Run(t.Context()); err != nil || !strings.Contains(h.out.String(), "warning: its count is 3") {
+		t.Errorf("%v\n%s", err, &h.out)
+	}
+	h.export.RiskMachines, h.export.Restored = false, func(context.Context) (string, error) { return "", errors.New("no answer") }
+	h.expectRefused("whether the store was restored from a backup: no answer")
 }
 
 // Objects for which the cluster has no CRD are not forgotten.

@@ -69,7 +69,8 @@ func newHandedBack(t *testing.T) *handedBack {
 	h.export = &Export{
 		Cluster:   newCluster(scheme, client, kube, nil),
 		OpenStore: open, Report: NewReport(&h.out), Lease: types.NamespacedName{Namespace: "metal3-system", Name: "metal3-apiserver"},
-		kinds: kindsForTest(t)[:1], store: store,
+		Restored: func(context.Context) (string, error) { return "", nil },
+		kinds:    kindsForTest(t)[:1], store: store,
 	}
 	return h
 }

@@ -54,6 +54,22 @@ func TestNotGivenToHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.refused(t, harm, "export")
+	// Its Lease tells of an etcd in which more was counted: this one is a backup's, or empty.
+	leases := s.Core.CoordinationV1().Leases(testbed.Namespace)
+	count := func(count string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"metal3.io/etcd-count":%q}}}`, count)
+		if _, err := leases.Patch(ctx, "metal3-apiserver", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease, err := leases.Get(ctx, "metal3-apiserver", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count("1000000")
+	server.refused(t, "that of the Lease 1000000", "export")
+	count(lease.Annotations["metal3.io/etcd-count"])
 	// Nothing has changed: the server goes on, and takes the correction.
 	if err := server.Start(ctx); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ it only writes the objects to a file. See docs/migration.md.`,
 			if e.Target, err = m.target(""); err != nil {
 				return err
 			}
-			e.OpenStore, e.Lease, e.DryRun = m.openStore, m.lease(), m.dryRun
+			e.OpenStore, e.Restored, e.Lease, e.DryRun = m.openStore, m.restored, m.lease(), m.dryRun
 			e.Report, e.Foresee = migrate.NewReport(cmd.OutOrStdout()), foresight.UnderOperator
 			return e.Run(ctx)
 		},

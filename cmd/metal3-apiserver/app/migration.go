@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,12 +16,15 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/kubernetes"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentoptions "k8s.io/component-base/config/options"
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
 
@@ -31,6 +35,8 @@ type migration struct {
 	kubeconfig string
 	service    string
 	dryRun     bool
+	// etcd is the store's, once that is open.
+	etcd storagebackend.Config
 }
 
 func newMigration() *migration {
@@ -136,5 +142,26 @@ func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 		return nil, err
 	}
 	store.OnClose(stopEtcd)
+	m.etcd = etcdOptions.StorageConfig
 	return store, nil
+}
+
+// restored returns why the store, which is open, seems to be restored from a backup, or another one; empty if it does not.
+func (m *migration) restored(ctx context.Context) (reason string, err error) {
+	config, err := clusterConfig(m.kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	etcd, err := newEtcdClient(m.etcd.Transport)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = cmp.Or(err, etcd.Close()) }()
+	return manager.New(manager.Config{
+		Election: m.options.LeaderElection, Leases: kube.CoordinationV1(), Count: newEtcdCounter(etcd, m.etcd.Prefix),
+	}).SeemsRestored(ctx)
 }

@@ -31,7 +31,7 @@ func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 	if err != nil {
 		klog.ErrorS(err, "Whether etcd was restored is not known before the server serves: the Secrets of hosts that are missing may be deleted")
 	}
-	if !restored {
+	if restored == "" {
 		return
 	}
 	owners, err := e.ownersOfSecrets(ctx)

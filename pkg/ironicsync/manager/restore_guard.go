@@ -214,21 +214,21 @@ func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason 
 	return ""
 }
 
-// SeemsRestored reports whether the first leader will find that etcd was restored. It changes nothing.
-func (m *Manager) SeemsRestored(ctx context.Context) (bool, error) {
+// SeemsRestored returns why the first leader will find that etcd was restored; empty if it will not. It changes nothing.
+func (m *Manager) SeemsRestored(ctx context.Context) (reason string, err error) {
 	g := m.newRestoreGuard()
 	lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lease, err = &coordinationv1.Lease{}, nil
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	inEtcd, err := g.count.Get(ctx) // after the Lease, as in compare
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	return g.judge(lease, inEtcd) != "", nil
+	return g.judge(lease, inEtcd), nil
 }
 
 // updateLease changes the Lease, which the elector writes every second. Without election, nobody else creates it.
