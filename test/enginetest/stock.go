@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,16 +20,17 @@ import (
 )
 
 // Stock is the store of a kind with any number of objects, for controllers that run. Unlike a Slot, it can be used by several
-// goroutines. It compares no resourceVersions, and its watches report nothing: a controller reconciles the objects that are there
-// when it starts.
+// goroutines, and its watches report what is written. It compares no resourceVersions.
 type Stock[T interface {
 	runtime.Object
 	metav1.Object
 }] struct {
 	resource string
 
-	mu      sync.Mutex
-	objects map[types.NamespacedName]T
+	mu       sync.Mutex
+	objects  map[types.NamespacedName]T
+	version  int
+	watchers []*watch.RaceFreeFakeWatcher
 }
 
 // NewStock returns a Stock with objects of the kind whose plural is resource.
@@ -48,16 +50,20 @@ func (s *Stock[T]) List(context.Context, metav1.ListOptions) (runtime.Object, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := &metav1.List{}
-	list.ResourceVersion = "1"
+	list.ResourceVersion = strconv.Itoa(s.version)
 	for _, key := range slices.SortedFunc(maps.Keys(s.objects), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
 		list.Items = append(list.Items, runtime.RawExtension{Object: s.objects[key].DeepCopyObject()})
 	}
 	return list, nil
 }
 
-// Watch returns a watch in which nothing happens.
-func (*Stock[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return watch.NewFake(), nil
+// Watch returns a watch of what is written from now on.
+func (s *Stock[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	watcher := watch.NewRaceFreeFake()
+	s.watchers = append(s.watchers, watcher)
+	return watcher, nil
 }
 
 // IsWatchListSemanticsUnSupported has informers list the objects before they watch them.
@@ -91,9 +97,28 @@ func (s *Stock[T]) UpdateStatus(_ context.Context, obj T) (T, error) { return s.
 // Record replaces an object, like Update.
 func (s *Stock[T]) Record(_ context.Context, obj T) (T, error) { return s.put(obj), nil }
 
+// put stores an object, or removes one that is being deleted and has no finalizer any more.
 func (s *Stock[T]) put(obj T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = obj.DeepCopyObject().(T)
-	return obj
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	_, exists := s.objects[key]
+	s.version++
+	stored := obj.DeepCopyObject().(T)
+	stored.SetResourceVersion(strconv.Itoa(s.version))
+	event := watch.Modified
+	switch {
+	case !stored.GetDeletionTimestamp().IsZero() && len(stored.GetFinalizers()) == 0:
+		event = watch.Deleted
+		delete(s.objects, key)
+	case !exists:
+		event = watch.Added
+		s.objects[key] = stored
+	default:
+		s.objects[key] = stored
+	}
+	for _, watcher := range s.watchers {
+		watcher.Action(event, stored.DeepCopyObject())
+	}
+	return stored.DeepCopyObject().(T)
 }

@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
@@ -56,6 +59,9 @@ type Config[T Object] struct {
 	Namespaces []string
 	// ReconcilePaused is set if paused objects are reconciled, too.
 	ReconcilePaused bool
+	// IgnoreStatus is set if a change of the status alone reconciles nothing. It is for kinds whose status Reconcile writes before it
+	// makes a request, and after each failure: there would be no back-off.
+	IgnoreStatus bool
 	// KeysOf returns what is to be reconciled after a change of an object. Nil means the object itself.
 	KeysOf func(obj T) []types.NamespacedName
 	// Changed is called with each object that was created, changed or deleted; old or obj is nil if the
@@ -134,6 +140,9 @@ func (c *Controller[T]) changed(old, obj any) {
 	if !exists {
 		object = before
 	}
+	if c.config.IgnoreStatus && existed && exists && isSameButStatus(before, object) {
+		return
+	}
 	defer panics.Catch(context.Background(), nil, "controller", c.config.Name, "object", KeyOf(object))
 	if c.config.KeysOf == nil {
 		c.queue.Add(KeyOf(object))
@@ -142,6 +151,13 @@ func (c *Controller[T]) changed(old, obj any) {
 	for _, key := range c.config.KeysOf(object) {
 		c.queue.Add(key)
 	}
+}
+
+// isSameButStatus reports whether two versions of an object differ in nothing but the status, which has no generation.
+func isSameButStatus(a, b metav1.Object) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
 }
 
 // tell passes a change to Changed. If that panics, the object is reconciled all the same.
@@ -268,9 +284,9 @@ func (c *Controller[T]) requeue(ctx context.Context, key types.NamespacedName, a
 		c.queue.Forget(key)
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody has written the object in the meantime
-	case errors.Is(err, ironic.ErrNotLeading):
+	case errors.Is(err, ironic.ErrNotLeading): // for a moment, or for days, as long as etcd counts as restored
 		log.Info("The request is not sent", "err", err)
-		after = lockedRetry
+		c.queue.AddRateLimited(key)
 	case errors.As(err, &silent):
 		log.V(2).Info("What has not answered is left alone", "for", silent.Left)
 		after = silent.Left

@@ -190,3 +190,18 @@ func HasOwnNode(host *metal3.BareMetalHost) bool {
 	}
 	return host.Status.Provisioning.ID != "" && host.Status.Record.RegisteredWith != nil && host.ForeignNode() == ""
 }
+
+// MayGetOwnNode reports whether the host's node may turn out to be the host's own: this server has not registered it yet, as after a
+// migration, or another host has the BMC for now. What has to be undone at its BMC waits for that, unless the host goes.
+func MayGetOwnNode(host *metal3.BareMetalHost) bool {
+	if host.Status.Provisioning.ID == "" || IsDetached(host) || !host.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if node := host.Status.Ironic; node != nil && node.Unproven != "" {
+		return false
+	}
+	if hold := host.Status.Record.Hold; hold != nil && hold.Reason != metal3.BMCInUseReason {
+		return false
+	}
+	return host.Status.Record.RegisteredWith == nil || host.ForeignNode() != ""
+}

@@ -95,7 +95,7 @@ func New(deps Deps) *Controller {
 	}
 	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{
 		Name: "dataimages", Objects: deps.Images, Example: &metal3.DataImage{}, Namespaces: deps.Namespaces,
-		Changed: c.imageChanged, ReconcilePaused: true, IronicOf: kinds.IronicOf(deps.Hosts), Places: ironic.DriveConnections, Reconcile: c.reconcile,
+		Changed: c.imageChanged, ReconcilePaused: true, IgnoreStatus: true, IronicOf: kinds.IronicOf(deps.Hosts), Places: ironic.DriveConnections, Reconcile: c.reconcile,
 	})
 	c.changes = limit.NewIronicPlaces(maxChanges, changesGreed, c.Enqueue)
 	return c
@@ -139,7 +139,13 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
 	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
 		a.Status.PoweredOn == b.Status.PoweredOn &&
-		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State
+		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State &&
+		lifecycle.HasOwnNode(a) == lifecycle.HasOwnNode(b) && (a.Status.Record.Hold == nil) == (b.Status.Record.Hold == nil) &&
+		isInMaintenance(a) == isInMaintenance(b)
+}
+
+func isInMaintenance(host *metal3.BareMetalHost) bool {
+	return host.Status.Ironic != nil && host.Status.Ironic.Maintenance
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -198,8 +204,15 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if !slices.Contains(image.Finalizers, metal3.DataImageFinalizer) {
 		return 0, nil // another controller's finalizer keeps it
 	}
-	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
+	switch {
+	case image.Status.AttachedImage.URL == "":
 		return 0, c.release(ctx, image)
+	case lifecycle.MayGetOwnNode(host):
+		return 0, nil // the host is reconciled when it has
+	case lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host):
+		return 0, c.release(ctx, image)
+	case host.Status.Record.Hold != nil:
+		return 0, nil // somebody else may use the machine, and its drive
 	}
 	client, node, err := c.Proven(ctx, host)
 	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
@@ -208,8 +221,8 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if err != nil {
 		return 0, err
 	}
-	if node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit() {
-		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
+	if node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit() || node.Maintenance {
+		return 0, nil // the host is reconciled when that changes, or when it is switched on the next time
 	}
 	outcome, err := c.change(ctx, client, host, node)
 	switch {

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -304,19 +306,25 @@ func TestDeletion(t *testing.T) {
 			w.image.OwnerReferences = []metav1.OwnerReference{{Kind: "BareMetalHost", Name: "worker-0", UID: "former"}}
 			w.node.PowerState = ironic.PowerOn
 		}, false},
-		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
-		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
-		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
-		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, false},
-		"a node that is not proven":   {func(w *world) { w.unproven = "another host's" }, false},
-		"the node is gone":            {func(w *world) { w.node = nil }, false},
-		"the host is off":             {func(*world) {}, false},
-		"an old Ironic":               {func(w *world) { w.tooOld = true }, false},
-		"the host is on":              {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
-		"the host is being switched":  {func(w *world) { w.node.TargetPowerState = ironic.TargetPowerOn }, true},
-		"the host is paused":          {func(w *world) { w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""} }, true},
-		"the BMC does not answer":     {func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }, true},
-		"the host is being worked on": {func(w *world) { w.node.ProvisionState = ironic.CleanWait }, true},
+		"the host is detached":      {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"the host has no node":      {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
+		"a node of another cluster": {func(w *world) { hold(w.host) }, false},
+		"not registered yet":        {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, true},
+		"nor will it be": {func(w *world) {
+			w.host.Status.Record.RegisteredWith, w.host.DeletionTimestamp = nil, new(metav1.Now())
+		}, false},
+		"another host has its BMC for now": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"} }, true},
+		"somebody else may run something":  {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason} }, true},
+		"somebody works on the machine":    {func(w *world) { w.node.Maintenance = true }, true},
+		"a node that is not proven":        {func(w *world) { w.unproven = "another host's" }, false},
+		"the node is gone":                 {func(w *world) { w.node = nil }, false},
+		"the host is off":                  {func(*world) {}, false},
+		"an old Ironic":                    {func(w *world) { w.tooOld = true }, false},
+		"the host is on":                   {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
+		"the host is being switched":       {func(w *world) { w.node.TargetPowerState = ironic.TargetPowerOn }, true},
+		"the host is paused":               {func(w *world) { w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""} }, true},
+		"the BMC does not answer":          {func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }, true},
+		"the host is being worked on":      {func(w *world) { w.node.ProvisionState = ironic.CleanWait }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -330,8 +338,9 @@ func TestDeletion(t *testing.T) {
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
 			}
-			if w.host != nil && (!lifecycle.HasOwnNode(w.host) || w.unproven != "") && len(w.requests) != 0 {
-				t.Errorf("a node that is not the host's own was asked: %v", w.requests)
+			if w.host != nil && (!lifecycle.HasOwnNode(w.host) || w.unproven != "" || w.host.Status.Record.Hold != nil) && len(w.requests) != 0 ||
+				w.node != nil && w.node.Maintenance && w.drive == "" {
+				t.Errorf("a node that is not the host's own, or not only, was asked: %v", w.requests)
 			}
 		})
 	}
@@ -526,4 +535,28 @@ func TestPausedKeepsNoPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A drive that cannot be emptied is tried again after a while, though each failure is written to the status, and told once.
+func TestFailsAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.image.DeletionTimestamp = new(metav1.Now())
+		w.image.Status.AttachedImage.URL, w.drive = w.image.Spec.URL, w.image.Spec.URL
+		w.getError = ironicSays(500, "Redfish connection failed")
+		deps := w.deps()
+		deps.Images, deps.Hosts, deps.Events = enginetest.NewStock("dataimages", w.image), enginetest.NewStock("baremetalhosts", w.host), &w.events
+		deps.Clock = clock.RealClock{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(deps).Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(w.requests); n < 2 || n > 20 {
+			t.Errorf("%d requests in ten minutes, and the events %v", n, w.events)
+		}
+	})
 }

@@ -26,11 +26,27 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 	ctx, cancel := context.WithTimeout(ctx, bmcTimeout)
 	defer cancel()
 	client, _, err := c.Proven(ctx, host)
-	if err != nil {
+	switch {
+	case ironic.IsNotFound(err):
+		return &goneError{err}
+	case err != nil:
 		return err
 	}
 	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return requests(ctx, client) })
 }
+
+// goneError says that Ironic does not have the node of a host. Its 404 for a request to the BMC may say anything: Ironic answers so
+// for each error of the BMC.
+type goneError struct{ error }
+
+// Unwrap returns what Ironic has answered.
+func (e *goneError) Unwrap() error { return e.error }
+
+// notShownError says that the BMC has a subscription, and fails to show it, as some BMCs always do.
+type notShownError struct{ error }
+
+// Unwrap returns what Ironic has answered.
+func (e *notShownError) Unwrap() error { return e.error }
 
 // create creates a subscription, and returns its ID. If there was no answer when that was tried before, the BMC may have it.
 // mayExist is set if it may have it after an error. What it records is also in subscription.
@@ -135,6 +151,9 @@ func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubsc
 			return err
 		}
 		is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, id)
+		if ironic.IsInternal(err) {
+			return &notShownError{err}
+		}
 		found = err == nil && mayBe(is, wantedOf(subscription))
 		return err
 	})
@@ -146,10 +165,13 @@ func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEv
 	id := subscription.Status.SubscriptionID
 	if id != "" {
 		found, err := c.has(ctx, subscription, host, id)
-		if err != nil && !ironic.IsBadRequest(err) {
+		var notShown *notShownError
+		switch {
+		case errors.As(err, &notShown) && strings.HasPrefix(subscription.Status.Error, notDeleted):
+			// Again, the BMC does not show it: what is recorded is all there is to go by.
+		case err != nil && !ironic.IsBadRequest(err):
 			return err
-		}
-		if !found {
+		case !found:
 			id = ""
 		}
 	}

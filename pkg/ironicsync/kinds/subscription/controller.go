@@ -81,7 +81,7 @@ const (
 func New(deps Deps) *Controller {
 	c := &Controller{Deps: deps, due: map[types.NamespacedName]look{}, bmcs: kinds.NewBreaker(deps.Clock)}
 	c.Controller = kinds.New(kinds.Config[*metal3.BMCEventSubscription]{
-		Name: "bmceventsubscriptions", Objects: deps.Subscriptions, Example: &metal3.BMCEventSubscription{}, Namespaces: deps.Namespaces,
+		Name: "bmceventsubscriptions", IgnoreStatus: true, Objects: deps.Subscriptions, Example: &metal3.BMCEventSubscription{}, Namespaces: deps.Namespaces,
 		Indexers: cache.Indexers{
 			byHost: func(obj any) ([]string, error) {
 				s := obj.(*metal3.BMCEventSubscription)
@@ -251,13 +251,18 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 		return nil // another controller's finalizer keeps it
 	}
 	mayExist := subscription.Status.SubscriptionID != "" || mayBeCreated(subscription)
-	if mayExist && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
+	switch {
+	case !mayExist, host == nil, lifecycle.IsDetached(host):
+	case lifecycle.MayGetOwnNode(host):
+		return c.report(ctx, subscription, fmt.Sprintf("%s: waiting for host %s to have its BMC registered in Ironic", notDeleted, host.Name))
+	case lifecycle.HasOwnNode(host):
 		if metal3.IsPaused(host) {
 			return nil // somebody else may be at work on its BMC. The end of the pause requeues the subscription
 		}
 		err := c.unsubscribe(ctx, subscription, host)
-		unproven := new(kinds.UnprovenError)
-		isGone := errors.As(err, &unproven) || ironic.IsNotFound(err) && !host.DeletionTimestamp.IsZero()
+		var unproven *kinds.UnprovenError
+		var gone *goneError
+		isGone := errors.As(err, &unproven) || errors.As(err, &gone) && !host.DeletionTimestamp.IsZero()
 		if err != nil && !isGone {
 			return c.failed(ctx, subscription, notDeleted, err)
 		}

@@ -457,14 +457,25 @@ func TestDelete(t *testing.T) {
 			w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""}
 		}, nil, false, false},
 		"a node of another cluster": {func(w *world) { hold(w.host) }, nil, false, false},
-		"a restored status":         {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false, false},
-		"a node that is not proven": {func(w *world) { w.unproven = "another host's" }, nil, false, false},
-		"the BMC has lost it":       {func(w *world) { w.bmc = nil }, []string{"list"}, false, false},
-		"another one has its ID":    {func(w *world) { w.bmc["1"] = ironic.Subscription{Destination: "https://others.example/"} }, []string{"list", "get 1"}, false, false},
-		"Ironic has lost the node":  {func(w *world) { w.nodeError = ironicSays(404, "Node could not be found") }, nil, true, false},
+		"not registered yet":        {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, true, true},
+		"nor will it be": {func(w *world) {
+			w.host.Status.Record.RegisteredWith, w.host.DeletionTimestamp = nil, new(metav1.Now())
+		}, nil, false, false},
+		"another host has its BMC for now": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"} }, nil, true, true},
+		"a node that is not proven":        {func(w *world) { w.unproven = "another host's" }, nil, false, false},
+		"the BMC has lost it":              {func(w *world) { w.bmc = nil }, []string{"list"}, false, false},
+		"another one has its ID":           {func(w *world) { w.bmc["1"] = ironic.Subscription{Destination: "https://others.example/"} }, []string{"list", "get 1"}, false, false},
+		"Ironic has lost the node":         {func(w *world) { w.nodeError = ironicSays(404, "Node could not be found") }, nil, true, false},
 		"and the host is going": {func(w *world) {
 			w.nodeError, w.host.DeletionTimestamp = ironicSays(404, "not found"), new(metav1.Now())
 		}, nil, false, false},
+		"404 of the BMC, and the host is going": {func(w *world) {
+			w.deleteError, w.host.DeletionTimestamp = ironicSays(404, "not now"), new(metav1.Now())
+		}, []string{"list", "get 1", "delete 1"}, true, false},
+		"the BMC does not show it": {func(w *world) { w.notShown = "1" }, []string{"list", "get 1"}, true, false},
+		"and it has not before": {func(w *world) {
+			w.notShown, w.subscription.Status.Error = "1", notDeleted+": get_subscription failed"
+		}, []string{"list", "get 1", "delete 1"}, false, false},
 		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"list"}, true, false},
 		"404 for one that is there":   {func(w *world) { w.deleteError = ironicSays(404, "not now") }, []string{"list", "get 1", "delete 1"}, true, false},
 		"the node is locked meantime": {func(w *world) { w.deleteError = ironicSays(409, "Node n is locked by host c") }, []string{"list", "get 1", "delete 1"}, true, false},
@@ -613,4 +624,27 @@ func TestDestinationNotAllowed(t *testing.T) {
 	if err := w.reconcile(t, c); err != nil || w.subscription.Status.Error != "" || len(w.bmc) != 1 {
 		t.Errorf("the error is %v, %q, and the BMC has %v", err, w.subscription.Status.Error, w.bmc)
 	}
+}
+
+// A subscription that is refused is tried again after a back-off, though its status is written before each try and after it.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.bmcError = ironicSays(400, "No handler for method create_subscription")
+		w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+		deps := w.deps()
+		deps.Subscriptions = enginetest.NewStock("bmceventsubscriptions", w.subscription)
+		deps.Hosts, deps.Events = enginetest.NewStock("baremetalhosts", w.host), enginetest.NoEvents{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(deps).Run(ctx) }()
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(w.requests); n < 2 || n > 8 {
+			t.Errorf("%d requests in a minute: %q", n, w.requests)
+		}
+	})
 }
