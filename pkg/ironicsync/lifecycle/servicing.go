@@ -29,7 +29,9 @@ func AcceptService(host *metal3.BareMetalHost) {
 // RefuseService records that Ironic has refused the service that was requested. The machine is
 // switched on without it.
 func RefuseService(host *metal3.BareMetalHost) {
-	host.Status.Record.Servicing.Phase = metal3.PreparationFailed
+	service := host.Status.Record.Servicing
+	service.Phase = metal3.PreparationFailed
+	service.FirmwareUpdates = nil // it has made none; the next service is requested in the same state of the node, by which updates are told apart
 }
 
 // LeaveServiceBegun records that Ironic has been asked to end the service.

@@ -290,6 +290,25 @@ func TestServicingRefused(t *testing.T) {
 	})
 }
 
+// TestUpdateAfterRefusal: firmware is updated once, also by a service that was refused before, in the same state of the node.
+func TestUpdateAfterRefusal(t *testing.T) {
+	inSimulation(t, ironicsim.Options{WithoutDefects: true}, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantFirmware("bmc", "http://images/bmc")
+		w.sim.Refuse("service", 400, "Validation of node for servicing failed")
+		w.reboot()
+		w.after(20*time.Second, "switched on", w.runsAgain("Validation of node for servicing failed"))
+		w.sim.Accept("service")
+		w.reboot()
+		w.after(20*time.Second, "updated", func() bool { return w.runsAgain("")() && w.firmwareSays(false, true) })
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		if got := w.services(); len(got) != 1 {
+			t.Errorf("services: %v", got)
+		}
+	})
+}
+
 // TestServicingKilledAnywhere kills the controller at each of its steps, before it has had its
 // effect and after. The firmware, of which Ironic does not tell which update it has, is updated in the
 // end, and only once.
