@@ -46,10 +46,14 @@ type Secrets struct {
 	letGo  *letGo
 }
 
+// locks is how many locks the Secrets share. One is held while a Secret is written, which an admission webhook of a tenant's may delay:
+// few others are to wait for that.
+const locks = 4096
+
 // New returns Secrets that use the given clients. Only the Secrets in the given namespaces are
 // watched, or those in all namespaces if none is given.
 func New(kube kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
-	a, w := &access{kube, keymutex.NewHashed(0)}, newWatcher(meta, namespaces)
+	a, w := &access{kube, keymutex.NewHashed(locks)}, newWatcher(meta, namespaces)
 	return &Secrets{access: a, watcher: w, memory: newMemory(w), letGo: newLetGo(a, w)}
 }
 
@@ -146,10 +150,16 @@ func (s *Secrets) RefreshAll(ctx context.Context, host *metal3.BareMetalHost) er
 
 func (s *Secrets) refresh(ctx context.Context, namespace, name string, credentials bool) error {
 	key := namespace + "/" + name
+	isToBeRead := func() bool {
+		watched := s.watched(namespace, name)
+		known, ok := s.memory.get(contentsKey{key, credentials})
+		return watched != "" && (ok || !credentials) && (!ok || lifecycle.IsNewerVersion(watched, known.last))
+	}
+	if !isToBeRead() { // as nearly always: nothing waits for a write then
+		return nil
+	}
 	defer s.lock(key)()
-	watched := s.watched(namespace, name)
-	known, ok := s.memory.get(contentsKey{key, credentials})
-	if watched == "" || !ok && credentials || ok && !lifecycle.IsNewerVersion(watched, known.last) {
+	if !isToBeRead() {
 		return nil
 	}
 	secret, err := s.get(ctx, namespace, name)

@@ -4,6 +4,7 @@ package secrets
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -255,4 +256,32 @@ func TestSecretsVersionsOfHost(t *testing.T) {
 	}
 	c.remove()
 	expect("gone", "")
+}
+
+// TestSlowWrite: while a Secret is being written, which an admission webhook of a tenant's may delay, the hosts of others are planned.
+func TestSlowWrite(t *testing.T) {
+	c := newCluster(t)
+	c.put()
+	begun, end := make(chan struct{}), make(chan struct{})
+	c.client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		close(begun)
+		<-end
+		return true, newSecret(), nil
+	})
+	claimed := make(chan struct{})
+	go func() {
+		defer close(claimed)
+		_, _ = c.Claim(t.Context(), newHost())
+	}()
+	<-begun
+	defer func() { close(end); <-claimed }()
+	looked := make(chan error)
+	for n := range 100 {
+		go func() { looked <- c.Refresh(t.Context(), "metal3", fmt.Sprintf("host-%d-bmc", n+1)) }()
+	}
+	for range 100 {
+		if err := <-looked; err != nil {
+			t.Error(err)
+		}
+	}
 }
