@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,25 +68,22 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 	if err != nil {
 		return err
 	}
-	list, err := f.listHosts(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	hosts := byIronic(list)
+	asked, err := f.know(ctx, s, namespace)
 	switch {
-	case namespace != "" && len(hosts) == 0:
+	case err != nil:
+		return err
+	case namespace != "" && len(asked) == 0:
 		return nil // nothing in the answer is Ironic's
-	case len(s.members) == 1 && len(s.problems) == 0 && (len(hosts) == 0 || len(hosts) == 1 && len(hosts[""]) > 0):
-		return live.OnlyOf(hosts[""], f.home.Refresher.RefreshAll(ctx, hosts[""]...))
+	case len(s.members) == 1 && len(s.problems) == 0 && (len(asked) == 0 || len(asked) == 1 && asked[0] == ""):
+		return live.OnlyIn(namespace, f.home.Refresher.RefreshAll(ctx))
 	}
 	if namespace == "" {
 		for name, m := range s.members {
-			if len(hosts[name]) == 0 {
+			if !slices.Contains(asked, name) {
 				m.Refresher.Touch() // its nodes are counted, for administrators
 			}
 		}
 	}
-	asked := sets.List(sets.KeySet(hosts))
 	failed := make([]error, len(asked))
 	var running sync.WaitGroup
 	for i, name := range asked {
@@ -95,7 +93,7 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 			continue
 		}
 		running.Go(func() {
-			if err := live.OnlyOf(hosts[name], m.Refresher.RefreshAll(ctx, hosts[name]...)); err != nil {
+			if err := live.OnlyIn(namespace, m.Refresher.RefreshAll(ctx)); err != nil {
 				failed[i] = fmt.Errorf("%s: %w", ironic.DescribeInstance(name), err)
 			}
 		})
@@ -105,6 +103,21 @@ func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
 		return away
 	}
 	return nil
+}
+
+// know tells each Ironic which hosts of a namespace have their nodes in it, and returns the names of these Ironics, in order.
+func (f *Fleet) know(ctx context.Context, s *state, namespace string) (asked []string, err error) {
+	list, err := f.listHosts(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	hosts := byIronic(list)
+	for name, own := range hosts {
+		if m := s.members[name]; m != nil {
+			m.Refresher.Know(own)
+		}
+	}
+	return sets.List(sets.KeySet(hosts)), nil
 }
 
 // listHosts returns the recorded hosts of a namespace; empty is all namespaces.

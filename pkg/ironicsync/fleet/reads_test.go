@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -435,4 +437,46 @@ func TestListWithoutHosts(t *testing.T) {
 			t.Errorf("a list with a host of the Ironic that hangs: %v after %s", err, time.Since(began))
 		}
 	})
+}
+
+// TestWaitsWithoutHosts: readers of all hosts do not keep these in memory while they wait for Ironic. All watches of a large fleet may
+// begin at a time, when a replica has gone.
+func TestWaitsWithoutHosts(t *testing.T) {
+	for name, rooms := range map[string][]string{"one Ironic": nil, "several": {"b", "c"}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, rooms, func(t *testing.T, b *bench) {
+				for _, room := range rooms {
+					b.instances.put(instance(room))
+				}
+				b.follow()
+				for i, room := range append([]string{"home"}, rooms...) {
+					b.addHost(i, strings.TrimPrefix(room, "home"))
+					b.addNode(room, i)
+					b.wires.setHangs(room, true)
+				}
+				var listed weak.Pointer[metal3.BareMetalHostList]
+				list := b.deps.HostsIn
+				b.deps.HostsIn = func(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
+					all, err := list(ctx, namespace)
+					listed = weak.Make(all)
+					return all, err
+				}
+				read := make(chan error)
+				go func() { read <- b.RefreshAll(t.Context(), enginetest.Namespace) }()
+				synctest.Wait()
+				runtime.GC()
+				select {
+				case err := <-read:
+					t.Fatalf("the reader has not waited: %v", err)
+				default:
+				}
+				if listed.Value() != nil {
+					t.Error("the list is in memory still")
+				}
+				if err := <-read; err == nil {
+					t.Error("Ironic has answered")
+				}
+			})
+		})
+	}
 }

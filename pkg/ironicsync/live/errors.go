@@ -76,16 +76,16 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// OnlyOf returns what an error says of some hosts, for a reader who may not read others: nil if a PartialError names none of them.
-func OnlyOf(hosts []*metal3.BareMetalHost, err error) error {
+// OnlyIn returns what an error says of the hosts of a namespace, for a reader who may not read others: nil if a PartialError names none of
+// them. Empty is all namespaces.
+func OnlyIn(namespace string, err error) error {
 	partial := new(PartialError)
-	if !errors.As(err, &partial) {
+	if namespace == "" || !errors.As(err, &partial) {
 		return err
 	}
 	of := map[types.NamespacedName]error{}
-	for _, host := range hosts {
-		key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
-		if why := partial.Hosts[key]; why != nil {
+	for key, why := range partial.Hosts {
+		if key.Namespace == namespace {
 			of[key] = why
 		}
 	}

@@ -78,7 +78,8 @@ func TestReaderKnowsMore(t *testing.T) {
 		if got := b.shown(t, 0); got != "overwritten" {
 			t.Fatalf("the host shows %q before anybody has told of it", got)
 		}
-		if err := b.RefreshAll(t.Context(), b.hosts.Host(t, enginetest.HostName(0))); err != nil {
+		b.Know([]*metal3.BareMetalHost{b.hosts.Host(t, enginetest.HostName(0))})
+		if err := b.RefreshAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.shown(t, 0); got != "of now" {

@@ -176,12 +176,14 @@ func (r *Refresher) awaitHost(ctx context.Context, key types.NamespacedName) (*m
 	return r.await(ctx, f, key)
 }
 
-// RefreshAll does for all hosts what RefreshHost does for one. If only the status of some
-// hosts could not be refreshed, the error is a *PartialError. The hosts are those for which the
-// caller waits, read from etcd just before; they share memory with the watch cache. The Refresher
+// Know tells which hosts there are, read from etcd just before; they share memory with the watch cache. The Refresher
 // knows them already if they were written a while ago, but is told of changes a moment late.
-func (r *Refresher) RefreshAll(ctx context.Context, hosts ...*metal3.BareMetalHost) error {
-	r.index.KnowHosts(r.own(hosts)...)
+func (r *Refresher) Know(hosts []*metal3.BareMetalHost) { r.index.KnowHosts(r.own(hosts)...) }
+
+// RefreshAll does for all hosts what RefreshHost does for one. If only the status of some
+// hosts could not be refreshed, the error is a *PartialError. The caller has told those for which it waits by Know, and need not keep
+// them while it waits: there can be many such callers.
+func (r *Refresher) RefreshAll(ctx context.Context) error {
 	_, err := r.await(ctx, r.flights.JoinAll(), types.NamespacedName{})
 	return err
 }

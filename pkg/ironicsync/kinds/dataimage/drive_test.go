@@ -313,18 +313,20 @@ func TestDeletion(t *testing.T) {
 		"nor will it be": {func(w *world) {
 			w.host.Status.Record.RegisteredWith, w.host.DeletionTimestamp = nil, new(metav1.Now())
 		}, false},
-		"another host has its BMC for now": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"} }, true},
-		"somebody else may run something":  {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason} }, true},
-		"somebody works on the machine":    {func(w *world) { w.node.Maintenance = true }, true},
-		"a node that is not proven":        {func(w *world) { w.unproven = "another host's" }, false},
-		"the node is gone":                 {func(w *world) { w.node = nil }, false},
-		"the host is off":                  {func(*world) {}, false},
-		"an old Ironic":                    {func(w *world) { w.tooOld = true }, false},
-		"the host is on":                   {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
-		"the host is being switched":       {func(w *world) { w.node.TargetPowerState = ironic.TargetPowerOn }, true},
-		"the host is paused":               {func(w *world) { w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""} }, true},
-		"the BMC does not answer":          {func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }, true},
-		"the host is being worked on":      {func(w *world) { w.node.ProvisionState = ironic.CleanWait }, true},
+		"another host has its BMC for now": {func(w *world) {
+			w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"}
+		}, true},
+		"somebody else may run something": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason} }, true},
+		"somebody works on the machine":   {func(w *world) { w.node.Maintenance = true }, true},
+		"a node that is not proven":       {func(w *world) { w.unproven = "another host's" }, false},
+		"the node is gone":                {func(w *world) { w.node = nil }, false},
+		"the host is off":                 {func(*world) {}, false},
+		"an old Ironic":                   {func(w *world) { w.tooOld = true }, false},
+		"the host is on":                  {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
+		"the host is being switched":      {func(w *world) { w.node.TargetPowerState = ironic.TargetPowerOn }, true},
+		"the host is paused":              {func(w *world) { w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""} }, true},
+		"the BMC does not answer":         {func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }, true},
+		"the host is being worked on":     {func(w *world) { w.node.ProvisionState = ironic.CleanWait }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -461,11 +461,13 @@ func TestDelete(t *testing.T) {
 		"nor will it be": {func(w *world) {
 			w.host.Status.Record.RegisteredWith, w.host.DeletionTimestamp = nil, new(metav1.Now())
 		}, nil, false, false},
-		"another host has its BMC for now": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"} }, nil, true, true},
-		"a node that is not proven":        {func(w *world) { w.unproven = "another host's" }, nil, false, false},
-		"the BMC has lost it":              {func(w *world) { w.bmc = nil }, []string{"list"}, false, false},
-		"another one has its ID":           {func(w *world) { w.bmc["1"] = ironic.Subscription{Destination: "https://others.example/"} }, []string{"list", "get 1"}, false, false},
-		"Ironic has lost the node":         {func(w *world) { w.nodeError = ironicSays(404, "Node could not be found") }, nil, true, false},
+		"another host has its BMC for now": {func(w *world) {
+			w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"}
+		}, nil, true, true},
+		"a node that is not proven": {func(w *world) { w.unproven = "another host's" }, nil, false, false},
+		"the BMC has lost it":       {func(w *world) { w.bmc = nil }, []string{"list"}, false, false},
+		"another one has its ID":    {func(w *world) { w.bmc["1"] = ironic.Subscription{Destination: "https://others.example/"} }, []string{"list", "get 1"}, false, false},
+		"Ironic has lost the node":  {func(w *world) { w.nodeError = ironicSays(404, "Node could not be found") }, nil, true, false},
 		"and the host is going": {func(w *world) {
 			w.nodeError, w.host.DeletionTimestamp = ironicSays(404, "not found"), new(metav1.Now())
 		}, nil, false, false},
