@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -278,7 +279,23 @@ func (i *installation) execute(command string) (stdout string) {
 	if strings.Contains(stderr, "Warning") {
 		i.t.Errorf("%s warns: %s", command, stderr)
 	}
+	if strings.HasPrefix(command, "kubectl wait --for=condition=Available apiservice/") {
+		i.waitServed()
+	}
 	return stdout
+}
+
+// waitServed waits until kube-apiserver passes on requests. It looks at a Service several times at once when the first pod of that gets
+// ready, and a look that began before says after another one, for a moment, that nothing is there. A person takes longer to type.
+func (i *installation) waitServed() {
+	i.t.Helper()
+	for i.ctx.Err() == nil {
+		if _, _, err := i.node.Admin.Kubectl(i.ctx, "", "get", "--raw", "/apis/metal3.io/v1alpha1/baremetalhosts?limit=1"); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	i.t.Fatal("nothing serves the API")
 }
 
 func (i *installation) run(command string) (stdout, stderr string) {
