@@ -18,7 +18,7 @@ fi
 . hack/goflags.sh
 # hack/release.sh sets these, in a folder that is no checkout.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-commit=${COMMIT:-$(git rev-parse HEAD)}
+commit=${RELEASE_COMMIT:-$(git rev-parse HEAD)}
 version=github.com/metal3-io/metal3-apiserver/pkg/version
 out=${OUT:-bin/krew}
 if [ -e "$out" ] && [ ! -e "$out/bmh.yaml" ] && [ -n "$(ls -A "$out")" ]; then

@@ -31,7 +31,7 @@ if [ -n "${REPRODUCE:-}" ]; then
 fi
 
 # Of the builder's settings, only those by which Go finds modules may count.
-for name in GOPROXY GOMODCACHE GOCACHE; do
+for name in GOPROXY GOSUMDB GOPRIVATE GONOPROXY GOINSECURE GOAUTH GOMODCACHE GOCACHE; do
 	value=$(go env "$name")
 	export "$name=$value"
 done
@@ -39,7 +39,7 @@ unset GOAMD64 GOARM64 GOEXPERIMENT GOFIPS140 GOFLAGS
 export GOENV=off GOWORK=off
 . hack/goflags.sh
 . hack/toolchain.sh
-export VERSION LC_ALL=C COMMIT=$commit
+export VERSION LC_ALL=C RELEASE_COMMIT=$commit
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export URL=${URL:-https://github.com/metal3-io/metal3-apiserver/releases/download/$VERSION}
@@ -47,6 +47,7 @@ repository=${REPOSITORY:-metal3-apiserver}
 
 rm -rf "$out"
 mkdir -p "$out" "$work/source"
+touch "$out/BUILD" # so that a release that has failed is known as one
 # The files of the commit, and no others: git ignores the private keys that make-certs.sh has made in the work tree, and perhaps more.
 git archive HEAD | tar -x -C "$work/source"
 cd "$work/source"

@@ -30,8 +30,8 @@ const (
 	leastPart = maxDecoded / 64
 	// maxReserved is how many bytes are handled for that reason beyond maxDecoded, in however many namespaces.
 	maxReserved = maxDecoded / 2
-	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes. Actions change
-	// none, and wait for a BMC.
+	// leastBody is what a request counts at least: that of a patch of a few bytes decodes the object that it changes. It is not for
+	// actions, which may wait long for a BMC: flow control bounds how many there are.
 	leastBody = 32 << 10
 	// yamlFactor is how much more YAML takes, of which a tree is made first.
 	yamlFactor = 2

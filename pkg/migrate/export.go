@@ -184,7 +184,7 @@ func (e *Export) refuseRestored(ctx context.Context) error {
 	case reason == "":
 		return nil
 	case e.RiskMachines:
-		e.Report.Warn("%s", reason)
+		e.Report.Warn("the objects in the store may not be those of now: %s", reason)
 		return nil
 	}
 	return fmt.Errorf("the objects in the store may not be those of now: %s. Compare them with the machines, and let metal3-apiserver go on first (docs/restore.md), "+

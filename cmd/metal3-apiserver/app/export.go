@@ -50,7 +50,7 @@ it only writes the objects to a file. See docs/migration.md.`,
 	}
 	m.addFlags(cmd, func(fs *pflag.FlagSet) {
 		fs.StringVar(&to, "to", to, "Only write all objects as YAML to this file, or to the standard output if it is -. This does not need a cluster.")
-		fs.BoolVar(&e.RiskMachines, "risk-machines", e.RiskMachines, "Give hosts back although the Bare Metal Operator would harm their machines. Without this flag, they are listed, and nothing is given back.")
+		fs.BoolVar(&e.RiskMachines, "risk-machines", e.RiskMachines, "Give hosts back although the Bare Metal Operator would harm their machines, or although etcd seems to be restored from a backup. Without this flag, this is told, and nothing is given back.")
 		fs.BoolVar(&e.Prune, "prune", e.Prune, "Delete the custom resources of objects that were deleted after the switch. Without this flag, they are only listed.")
 	})
 	return cmd

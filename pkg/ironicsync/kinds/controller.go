@@ -39,6 +39,9 @@ const (
 	// lockedRetry is after how long, on average, a request is repeated that Ironic has refused because
 	// it is working on the node.
 	lockedRetry = 2 * time.Second
+	// maxFencedBackoff limits the back-off of an object for which no request may be made: for a moment, or for days, as long as etcd
+	// counts as restored. When that ends, it is to go on soon.
+	maxFencedBackoff = 30 * time.Second
 )
 
 // Reconcile does what an object asks for. It returns after which time the object is to be
@@ -86,6 +89,7 @@ type Controller[T Object] struct {
 	config   Config[T]
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	limiter  jitter // of the queue
 	// places are those of the objects that are being reconciled.
 	places *limit.IronicPlaces
 	// handled reports whether all objects that existed when Run was called were passed to Changed.
@@ -100,8 +104,8 @@ func New[T Object](config Config[T]) *Controller[T] {
 	}
 	limiter := jitter{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minBackoff, maxBackoff)}
 	c := &Controller[T]{
-		config: config,
-		queue:  workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: config.Name}),
+		config: config, limiter: limiter,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: config.Name}),
 		informer: cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 			ListWithContextFunc:  config.Objects.List,
 			WatchFuncWithContext: config.Objects.Watch,
@@ -284,9 +288,9 @@ func (c *Controller[T]) requeue(ctx context.Context, key types.NamespacedName, a
 		c.queue.Forget(key)
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody has written the object in the meantime
-	case errors.Is(err, ironic.ErrNotLeading): // for a moment, or for days, as long as etcd counts as restored
+	case errors.Is(err, ironic.ErrNotLeading):
 		log.Info("The request is not sent", "err", err)
-		c.queue.AddRateLimited(key)
+		after = min(c.limiter.When(key), maxFencedBackoff)
 	case errors.As(err, &silent):
 		log.V(2).Info("What has not answered is left alone", "for", silent.Left)
 		after = silent.Left

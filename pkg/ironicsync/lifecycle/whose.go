@@ -200,8 +200,8 @@ func MayGetOwnNode(host *metal3.BareMetalHost) bool {
 	if node := host.Status.Ironic; node != nil && node.Unproven != "" {
 		return false
 	}
-	if hold := host.Status.Record.Hold; hold != nil && hold.Reason != metal3.BMCInUseReason {
-		return false
+	if host.ForeignNode() != "" {
+		return host.Status.Record.Hold.Reason == metal3.BMCInUseReason
 	}
-	return host.Status.Record.RegisteredWith == nil || host.ForeignNode() != ""
+	return host.Status.Record.RegisteredWith == nil
 }

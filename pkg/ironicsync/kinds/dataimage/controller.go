@@ -140,7 +140,7 @@ func isSameForImage(a, b *metal3.BareMetalHost) bool {
 	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
 		a.Status.PoweredOn == b.Status.PoweredOn &&
 		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State &&
-		lifecycle.HasOwnNode(a) == lifecycle.HasOwnNode(b) && (a.Status.Record.Hold == nil) == (b.Status.Record.Hold == nil) &&
+		lifecycle.HasOwnNode(a) == lifecycle.HasOwnNode(b) && lifecycle.MayGetOwnNode(a) == lifecycle.MayGetOwnNode(b) && (a.Status.Record.Hold == nil) == (b.Status.Record.Hold == nil) &&
 		isInMaintenance(a) == isInMaintenance(b)
 }
 
@@ -208,11 +208,11 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	case image.Status.AttachedImage.URL == "":
 		return 0, c.release(ctx, image)
 	case lifecycle.MayGetOwnNode(host):
-		return 0, nil // the host is reconciled when it has
+		return 0, c.reporter.waits(ctx, image, "the host is not registered in Ironic yet")
 	case lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host):
 		return 0, c.release(ctx, image)
-	case host.Status.Record.Hold != nil:
-		return 0, nil // somebody else may use the machine, and its drive
+	case host.Status.Record.Hold != nil: // somebody else may use the machine, and its drive
+		return 0, c.reporter.waits(ctx, image, "the host is held: "+host.Status.Record.Hold.Message)
 	}
 	client, node, err := c.Proven(ctx, host)
 	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
@@ -221,8 +221,11 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if err != nil {
 		return 0, err
 	}
-	if node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit() || node.Maintenance {
-		return 0, nil // the host is reconciled when that changes, or when it is switched on the next time
+	switch {
+	case node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit():
+		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
+	case node.Maintenance:
+		return 0, c.reporter.waits(ctx, image, "the node is in maintenance")
 	}
 	outcome, err := c.change(ctx, client, host, node)
 	switch {

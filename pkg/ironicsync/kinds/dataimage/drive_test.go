@@ -316,6 +316,9 @@ func TestDeletion(t *testing.T) {
 		"another host has its BMC for now": {func(w *world) {
 			w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "host worker-1 has it"}
 		}, true},
+		"the operator runs, after a migration": {func(w *world) {
+			w.host.Status.Record.RegisteredWith, w.host.Status.Record.Hold = nil, &metal3.Hold{Reason: metal3.OperatorRunningReason, Message: "stop it"}
+		}, true},
 		"somebody else may run something": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason} }, true},
 		"somebody works on the machine":   {func(w *world) { w.node.Maintenance = true }, true},
 		"a node that is not proven":       {func(w *world) { w.unproven = "another host's" }, false},
@@ -339,6 +342,10 @@ func TestDeletion(t *testing.T) {
 			}
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
+			}
+			leavesAlone := test.stays && (lifecycle.MayGetOwnNode(w.host) || w.host.Status.Record.Hold != nil || w.node.Maintenance) && !metal3.IsPaused(w.host)
+			if w.image != nil && leavesAlone != strings.Contains(w.image.Status.Error.Message, "left alone") || leavesAlone && len(w.events) != 1 {
+				t.Errorf("left alone: %t, told: %+v, %v", leavesAlone, w.image.Status.Error, w.events)
 			}
 			if w.host != nil && (!lifecycle.HasOwnNode(w.host) || w.unproven != "" || w.host.Status.Record.Hold != nil) && len(w.requests) != 0 ||
 				w.node != nil && w.node.Maintenance && w.drive == "" {
@@ -549,11 +556,15 @@ func TestFailsAgainAndAgain(t *testing.T) {
 		deps := w.deps()
 		deps.Images, deps.Hosts, deps.Events = enginetest.NewStock("dataimages", w.image), enginetest.NewStock("baremetalhosts", w.host), &w.events
 		deps.Clock = clock.RealClock{}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		w.looked = func() {
+			if len(w.requests) == 100 {
+				cancel() // time would stand still without a pause
+			}
+		}
 		ended := make(chan error)
 		go func() { ended <- New(deps).Run(ctx) }()
-		time.Sleep(10 * time.Minute)
-		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

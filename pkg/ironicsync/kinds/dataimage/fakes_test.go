@@ -27,6 +27,7 @@ type world struct {
 	// lateLooks is how often the drive still shows what was in it before, after Ironic has changed it without an error.
 	lateLooks int
 	waiting   func() // changes the drive, later
+	looked    func() // is called when the drive is looked at; may be nil
 	tooOld    bool
 	getError  error
 	// attachError is what Ironic finds when it attaches an image, after it has accepted the request.
@@ -84,6 +85,9 @@ func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
 
 func (w *world) GetVirtualMedia(context.Context, string) ([]ironic.VirtualMedia, error) {
 	w.requests = append(w.requests, "get")
+	if w.looked != nil {
+		w.looked()
+	}
 	if w.lateLooks--; w.waiting != nil && w.lateLooks < 0 {
 		w.waiting()
 		w.waiting = nil

@@ -46,6 +46,16 @@ func (r reporter) reportWithoutDrive(ctx context.Context, image *metal3.DataImag
 	return err
 }
 
+// waits tells, once, what an image waits for that is being deleted.
+func (r reporter) waits(ctx context.Context, image *metal3.DataImage, reason string) error {
+	message := lifecycle.CutMessage("It is deleted when it is out of the drive, which is left alone: " + reason)
+	if image.Status.Error.Message == message {
+		return nil
+	}
+	_, err := r.report(ctx, image, image.Status.AttachedImage.URL, message)
+	return err
+}
+
 // report records a problem and tells it in an event. attached is the image that is in the drive.
 func (r reporter) report(ctx context.Context, image *metal3.DataImage, attached, problem string) (outcome, error) {
 	problem = lifecycle.CutMessage(problem)

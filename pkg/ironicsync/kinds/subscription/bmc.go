@@ -43,10 +43,16 @@ type goneError struct{ error }
 func (e *goneError) Unwrap() error { return e.error }
 
 // notShownError says that the BMC has a subscription, and fails to show it, as some BMCs always do.
-type notShownError struct{ error }
+type notShownError struct{ answer error }
+
+// notShownText is in status.error after that.
+const notShownText = "the BMC has it, and does not show it"
+
+// Error is for the user.
+func (e *notShownError) Error() string { return notShownText + ": " + ironic.MessageOf(e.answer) }
 
 // Unwrap returns what Ironic has answered.
-func (e *notShownError) Unwrap() error { return e.error }
+func (e *notShownError) Unwrap() error { return e.answer }
 
 // create creates a subscription, and returns its ID. If there was no answer when that was tried before, the BMC may have it.
 // mayExist is set if it may have it after an error. What it records is also in subscription.
@@ -167,7 +173,7 @@ func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEv
 		found, err := c.has(ctx, subscription, host, id)
 		var notShown *notShownError
 		switch {
-		case errors.As(err, &notShown) && strings.HasPrefix(subscription.Status.Error, notDeleted):
+		case errors.As(err, &notShown) && strings.Contains(subscription.Status.Error, notShownText):
 			// Again, the BMC does not show it: what is recorded is all there is to go by.
 		case err != nil && !ironic.IsBadRequest(err):
 			return err

@@ -115,7 +115,7 @@ const (
 	// a BMC.
 	firstLook = time.Hour
 	// destinationRetry is when a destination that is not allowed is looked at again: its name may have other
-	// addresses by then.
+	// addresses by then. So are Secrets that cannot be used.
 	destinationRetry = 10 * time.Minute
 	// notCreated and notDeleted begin status.error, in the words of the Bare Metal Operator.
 	notCreated, notDeleted = "failed to create a subscription", "failed to delete a subscription"
@@ -174,14 +174,14 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	}
 	headers, err := c.headers(ctx, subscription)
 	if apierrors.IsNotFound(err) {
-		// When the Secret is created, the subscription is reconciled again.
-		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s with the HTTP headers does not exist", subscription.Spec.HTTPHeadersRef.Name))
+		// When the Secret is created, the subscription is reconciled again; also if it was just before the informer has this error.
+		return destinationRetry, c.report(ctx, subscription, fmt.Sprintf("Secret %s with the HTTP headers does not exist", subscription.Spec.HTTPHeadersRef.Name))
 	}
 	if err == nil {
 		err = checkHeaders(headers)
 	}
 	if wrong := new(headersError); errors.As(err, &wrong) {
-		return 0, c.report(ctx, subscription, fmt.Sprintf("Secret %s: %s", subscription.Spec.HTTPHeadersRef.Name, err))
+		return destinationRetry, c.report(ctx, subscription, fmt.Sprintf("Secret %s: %s", subscription.Spec.HTTPHeadersRef.Name, err))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading the Secret with the HTTP headers: %w", err)

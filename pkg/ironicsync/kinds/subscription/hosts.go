@@ -14,7 +14,8 @@ import (
 // deleted.
 func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	returned := old != nil && host != nil && hasReturned(old, host)
-	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && metal3.IsPaused(old) == metal3.IsPaused(host) {
+	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && metal3.IsPaused(old) == metal3.IsPaused(host) &&
+		lifecycle.MayGetOwnNode(old) == lifecycle.MayGetOwnNode(host) {
 		return
 	}
 	if host == nil {

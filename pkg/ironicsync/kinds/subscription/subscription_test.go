@@ -476,8 +476,14 @@ func TestDelete(t *testing.T) {
 		}, []string{"list", "get 1", "delete 1"}, true, false},
 		"the BMC does not show it": {func(w *world) { w.notShown = "1" }, []string{"list", "get 1"}, true, false},
 		"and it has not before": {func(w *world) {
-			w.notShown, w.subscription.Status.Error = "1", notDeleted+": get_subscription failed"
+			w.notShown, w.subscription.Status.Error = "1", notDeleted+": "+notShownText+": get_subscription failed"
 		}, []string{"list", "get 1", "delete 1"}, false, false},
+		"but something else failed before": {func(w *world) {
+			w.notShown, w.subscription.Status.Error = "1", notDeleted+": no answer"
+		}, []string{"list", "get 1"}, true, false},
+		"the operator runs, after a migration": {func(w *world) {
+			w.host.Status.Record.RegisteredWith, w.host.Status.Record.Hold = nil, &metal3.Hold{Reason: metal3.OperatorRunningReason, Message: "stop it"}
+		}, nil, true, true},
 		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"list"}, true, false},
 		"404 for one that is there":   {func(w *world) { w.deleteError = ironicSays(404, "not now") }, []string{"list", "get 1", "delete 1"}, true, false},
 		"the node is locked meantime": {func(w *world) { w.deleteError = ironicSays(409, "Node n is locked by host c") }, []string{"list", "get 1", "delete 1"}, true, false},
@@ -637,11 +643,16 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 		deps := w.deps()
 		deps.Subscriptions = enginetest.NewStock("bmceventsubscriptions", w.subscription)
 		deps.Hosts, deps.Events = enginetest.NewStock("baremetalhosts", w.host), enginetest.NoEvents{}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		looks := 0
+		w.looked = func() {
+			if looks++; looks == 100 {
+				cancel() // time would stand still without a pause
+			}
+		}
 		ended := make(chan error)
 		go func() { ended <- New(deps).Run(ctx) }()
-		time.Sleep(time.Minute)
-		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -649,4 +660,52 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 			t.Errorf("%d requests in a minute: %q", n, w.requests)
 		}
 	})
+}
+
+// A deleted subscription that waits for its host goes when the host does not have to be waited for any more, or has its BMC registered.
+func TestDeletedWaitsForItsHost(t *testing.T) {
+	for name, test := range map[string]struct {
+		waits, then func(*metal3.BareMetalHost)
+		asked       bool
+	}{
+		"registered": {func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }, func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = &metal3.RegisteredWith{} }, true},
+		"detached":   {func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"deleted": {func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }, func(h *metal3.BareMetalHost) {
+			h.DeletionTimestamp, h.Finalizers = new(metav1.Now()), []string{metal3.BareMetalHostFinalizer}
+		}, false},
+		"another host's": {func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "another host has it"}
+		}, hold, false},
+		"unproven": {func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }, func(h *metal3.BareMetalHost) { h.Status.Ironic.Unproven = "another host's" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.subscription.DeletionTimestamp, w.subscription.Finalizers = new(metav1.Now()), []string{metal3.BMCEventSubscriptionFinalizer}
+				w.subscription.Status.SubscriptionID = "1"
+				w.bmc["1"] = ironic.Subscription{Destination: w.subscription.Spec.Destination, Context: w.subscription.Spec.Context}
+				test.waits(w.host)
+				subscriptions, hosts := enginetest.NewStock("bmceventsubscriptions", w.subscription), enginetest.NewStock("baremetalhosts", w.host)
+				deps := w.deps()
+				deps.Subscriptions, deps.Hosts, deps.Events = subscriptions, hosts, enginetest.NoEvents{}
+				c := New(deps)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- c.Run(ctx) }()
+				defer func() { cancel(); <-ended }()
+				time.Sleep(time.Hour)
+				if waiting, err := subscriptions.Get(ctx, key.Namespace, key.Name); err != nil || !strings.Contains(waiting.Status.Error, "waiting for host worker-0") || len(w.requests) > 0 {
+					t.Fatalf("%v: %+v; requests %q", err, waiting, w.requests)
+				}
+				changed := w.host.DeepCopy()
+				test.then(changed)
+				_, _ = hosts.Update(ctx, changed)
+				c.HostChanged(w.host, changed)
+				time.Sleep(time.Minute)
+				if left, err := subscriptions.Get(ctx, key.Namespace, key.Name); err == nil || len(w.requests) > 0 != test.asked {
+					t.Errorf("left: %+v; requests %q", left, w.requests)
+				}
+			})
+		})
+	}
 }

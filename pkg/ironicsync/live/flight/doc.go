@@ -24,7 +24,7 @@
 // # When a waiting flight begins
 //
 // As soon as nothing of the following holds it back. It is looked at again whenever a flight is
-// created, ends or becomes overdue.
+// created, ends or becomes overdue, and when the gathering described below ends.
 //
 //   - A flight of one key waits while another flight of that key is under way, and while
 //     Config.MaxOnes flights of single keys are. Each of those is cancelled after Config.OneTimeout,

@@ -215,8 +215,17 @@ func TestNoAnswerIsOlderThanItsRequest(t *testing.T) {
 						s.change(func() { s.states[key]++ })
 						atLeast := s.state(key)
 						f := g.JoinOne(key)
-						if upTo(4) == 0 {
+						switch upTo(4) {
+						case 0:
+							g.LeaveOne(key, f)
 							f = g.JoinAll()
+						case 1: // is impatient
+							select {
+							case <-f.Done():
+							case <-time.After(upTo(30 * time.Millisecond)):
+								g.LeaveOne(key, f)
+								continue
+							}
 						}
 						<-f.Done()
 						result, err := f.Result()

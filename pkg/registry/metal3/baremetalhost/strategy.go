@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -197,10 +198,16 @@ func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 // keepReachable keeps what is recorded of whether Ironic answers. A GET also shows what is not recorded (see showSilence), which whoever
 // writes back what they have read would have all informers show.
 func keepReachable(conditions *[]metav1.Condition, stored []metav1.Condition) {
-	is := func(c metav1.Condition) bool { return c.Type == metal3.IronicReachableCondition }
-	*conditions = slices.DeleteFunc(slices.Clone(*conditions), is)
-	if at := slices.IndexFunc(stored, is); at >= 0 {
-		*conditions = append(*conditions, stored[at])
+	kept := meta.FindStatusCondition(stored, metal3.IronicReachableCondition)
+	*conditions = slices.Clone(*conditions)
+	at := slices.IndexFunc(*conditions, func(c metav1.Condition) bool { return c.Type == metal3.IronicReachableCondition })
+	switch {
+	case kept != nil && at >= 0:
+		(*conditions)[at] = *kept // in its place: what is written back as it was read is no write
+	case kept != nil:
+		*conditions = append(*conditions, *kept)
+	case at >= 0:
+		*conditions = slices.Delete(*conditions, at, at+1)
 	}
 }
 

@@ -111,6 +111,16 @@ func TestStatusThatDecides(t *testing.T) {
 			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}, {Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse}}},
 			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}, {Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}}},
 		},
+		"what was read": {
+			stored:  metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}, {Type: "Later"}}},
+			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}, {Type: "Later"}}},
+			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}, {Type: "Later"}}},
+		},
+		"no condition of Ironic": {
+			stored:  metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}}},
+			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}}},
+			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: "Mine"}, {Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue}}},
+		},
 		"what a GET shows of an Ironic that was not silent before": {
 			written: metal3.BareMetalHostStatus{Conditions: []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse}}},
 			want:    metal3.BareMetalHostStatus{Conditions: []metav1.Condition{}},
