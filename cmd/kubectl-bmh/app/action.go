@@ -153,6 +153,9 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	}
 	var done []*metal3.BareMetalHost
 	err = inOrder(found, atOnce, func(host *metal3.BareMetalHost) (outcome, error) {
+		if ctx.Err() != nil {
+			return outcome{}, errNotSent
+		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		answer, message, err := a.do(ctx, clients.hosts(host.Namespace), host, createOptions(f.dryRun))
@@ -194,7 +197,11 @@ func (f *actionFlags) chosenHosts(ctx context.Context, c *clients, namespace str
 // waitForAction waits until an action has come to its end. Reads are live, so the hosts that it
 // begins with show the action already.
 func (f *actionFlags) waitForAction(ctx context.Context, c *clients, namespace string, done []*metal3.BareMetalHost, a action) error {
-	return f.waitFor(ctx, c, &f.waitFlags, namespace, done, a.target)
+	s := *f.session
+	if *f.print.OutputFormat != "" {
+		s.Out = s.ErrOut // a program reads the objects
+	}
+	return s.waitFor(ctx, c, &f.waitFlags, namespace, done, a.target)
 }
 
 // answerPrinter returns what prints the answers of the server: as a line, or as -o asks for.

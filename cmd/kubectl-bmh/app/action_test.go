@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -147,6 +148,8 @@ func TestActionFlags(t *testing.T) {
 		{[]string{"power", "off"}, "name the hosts"},
 		{[]string{"power", "off", "w-0", "--mode", "gently"}, "--mode must be one of"},
 		{[]string{"power", "off", "w-0", "--wait", "--dry-run=server"}, "contradict"},
+		{[]string{"power", "off", "-l", " ", "--yes"}, "selects all hosts"}, // of variables that are not set
+		{[]string{"retry", "-l", " , "}, "--selector"},
 		{[]string{"retry", "w-0", "--dry-run=client"}, "--dry-run must be one of none, server"},
 	} {
 		cl := newCluster(host("w-0", metal3.StateProvisioned))
@@ -202,5 +205,36 @@ func TestInterruptedQuestion(t *testing.T) {
 	interrupt()
 	if err := <-ended; s.exitCode(err) != exitInterrupted {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestInterruptedAction: what was not sent when the user pressed Ctrl-C is told from what may have been carried out.
+func TestInterruptedAction(t *testing.T) {
+	var hosts []runtime.Object
+	var names []string
+	for i := range atOnce + 2 {
+		names = append(names, fmt.Sprintf("w-%02d", i))
+		hosts = append(hosts, host(names[i], metal3.StateProvisioned))
+	}
+	c := newCluster(hosts...)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.metal3.PrependReactor("create", "baremetalhosts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return true, nil, posting(context.Canceled)
+	})
+	if code := c.runWith(ctx, t, append([]string{"power", "off"}, names...)...); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	if sent, not := strings.Count(c.errOut, "may have been carried out"), strings.Count(c.errOut, ": not sent\n"); sent == 0 || not < 2 || sent+not != len(names) {
+		t.Errorf("%d may have been carried out, %d were not sent:\n%s", sent, not, c.errOut)
+	}
+}
+
+// TestWaitAndPrint: what a program reads is objects alone.
+func TestWaitAndPrint(t *testing.T) {
+	c := newCluster(host("w-0", metal3.StateProvisioned, func(h *metal3.BareMetalHost) { h.Status.Ironic.PowerState = "power off" }))
+	c.answerPower()
+	if code := c.run(t, "power", "off", "w-0", "--wait", "-o", "json"); code != exitOK || !json.Valid([]byte(c.out)) || !strings.Contains(c.errOut, "w-0 is off") {
+		t.Errorf("exit code %d, stdout %s, stderr %s", code, c.out, c.errOut)
 	}
 }

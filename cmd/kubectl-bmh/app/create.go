@@ -114,13 +114,24 @@ func (c *createCommand) run(ctx context.Context, args []string) error {
 	if err := c.check(args); err != nil {
 		return err
 	}
-	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
+	namespace, isAskedFor, err := c.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
 	}
 	entries, mistakes, dir, err := c.entries(args, namespace)
 	if err != nil {
 		return err
+	}
+	if isAskedFor {
+		entries = slices.DeleteFunc(entries, func(entry inventory.Entry) bool {
+			isElsewhere := entry.Namespace != "" && entry.Namespace != namespace
+			if isElsewhere {
+				mistakes = append(mistakes, &inventory.LineError{
+					Line: entry.Line, Name: entry.Name, Err: fmt.Errorf("its namespace is %s, and --namespace asks for %s", entry.Namespace, namespace),
+				})
+			}
+			return isElsewhere
+		})
 	}
 	common, err := c.credentials(ctx, entries)
 	if err != nil {

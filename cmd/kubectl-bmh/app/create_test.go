@@ -247,3 +247,12 @@ func TestCreateFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestCreateElsewhere: who names a namespace changes no host in another one, whatever the file says.
+func TestCreateElsewhere(t *testing.T) {
+	c := newCluster()
+	file := writeFile(t, "hosts.yaml", `{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: w-0, namespace: prod}, spec: {online: true, bmc: {address: "ipmi://192.0.2.1", credentialsName: bmc}}}`)
+	if code := c.run(t, "create", "-f", file); code != exitError || !strings.Contains(c.errOut, "its namespace is prod, and --namespace asks for metal3") || len(c.dynamic.Actions()) > 0 {
+		t.Errorf("exit code %d, %s, requests %v", code, c.errOut, c.dynamic.Actions())
+	}
+}

@@ -4,13 +4,15 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"syscall"
+	"net/http"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
 )
@@ -56,17 +58,24 @@ func (s *session) exitCode(err error) int {
 
 // mayBeDone reports whether a request that has failed may have been carried out: it may have been sent, and nobody has answered.
 func mayBeDone(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return false // the server says it itself
-	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+	var status apierrors.APIStatus
+	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var posted *url.Error
+	switch {
+	case errors.Is(err, errNotSent):
+		return false
+	case errors.As(err, &status): // the server says it itself, or kube-apiserver that the server has gone
+		_, isUnexpected := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+		return isUnexpected && status.Status().Code >= http.StatusInternalServerError
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &certificate):
 		return false
 	}
-	if t := (interface{ Timeout() bool })(nil); errors.As(err, &t) && t.Timeout() {
-		return true
-	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	return errors.As(err, &posted) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// errNotSent is for the hosts whose turn had not come when the user pressed Ctrl-C.
+var errNotSent = errors.New("not sent")
 
 // cleaned describes an error for a terminal. What a server says is one line.
 func cleaned(err error) string {

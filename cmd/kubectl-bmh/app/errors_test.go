@@ -4,6 +4,8 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +38,12 @@ func TestMayBeDone(t *testing.T) {
 		{fmt.Errorf("client rate limiter Wait returned an error: %w", context.DeadlineExceeded), true}, // which nobody can tell from the others
 		{posting(&net.OpError{Op: "dial", Err: context.DeadlineExceeded}), false},
 		{posting(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false},
-		{posting(errors.New("x509: certificate signed by unknown authority")), false},
+		{posting(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), false},
+		{posting(errors.New("http2: client connection lost")), true},
+		{posting(context.Canceled), true}, // Ctrl-C
+		{errNotSent, false},
+		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: EOF", 0, true), true}, // kube-apiserver's
+		{apierrors.NewGenericServerResponse(404, "post", metal3.Resource("baremetalhosts"), "w", "404 page not found", 0, true), false},
 		{apierrors.NewConflict(metal3.Resource("baremetalhosts"), "w", errors.New("it is to be off")), false},
 		{apierrors.NewTimeoutError("look before you try again", 0), false},
 	} {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -43,6 +44,13 @@ func (ch *chosen) check(names []string) error {
 		return errNoHosts
 	case given > 1:
 		return errors.New("use only one of names, --selector and --all")
+	}
+	selector, err := labels.Parse(ch.labels)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--selector: %w", err)
+	case ch.labels != "" && selector.Empty(): // of blanks, as of variables of a script that are not set
+		return fmt.Errorf("--selector %q selects all hosts: %w", ch.labels, errNoHosts)
 	}
 	return nil
 }

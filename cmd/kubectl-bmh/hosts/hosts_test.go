@@ -48,6 +48,9 @@ func withError(h *metal3.BareMetalHost) {
 	h.Status.OperationalStatus, h.Status.ErrorType, h.Status.ErrorMessage = metal3.OperationalStatusError, metal3.ProvisioningError, "the error"
 }
 
+// mayComeOnLate is how the server shows a host while a request to switch it on may be carried out late.
+func mayComeOnLate(h *metal3.BareMetalHost) { h.Status.PoweredOn = true }
+
 func TestPower(t *testing.T) {
 	for _, c := range []struct {
 		host *metal3.BareMetalHost
@@ -63,6 +66,8 @@ func TestPower(t *testing.T) {
 		{host(metal3.StateProvisioned, power("power on", "power on"), online), "on"},
 		{host(metal3.StateProvisioning, power("power off", ""), online), "off"}, // Ironic switches it as it needs it
 		{host(metal3.StateProvisioned, power("error", "")), "error"},
+		{host(metal3.StateProvisioned, power("power off", ""), mayComeOnLate), "off?"},
+		{host(metal3.StateProvisioning, power("power off", ""), mayComeOnLate), "off"},
 	} {
 		if got := Power(c.host); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.host.Status.Ironic, got, c.want)
@@ -134,6 +139,7 @@ func TestReached(t *testing.T) {
 	}
 	toAdopt := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment = &metal3.Deployment{MayAdopt: true} }
 	detached := func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }
+	unreachable := withCondition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.UnreachableReason)
 	registered := withCondition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason)
 	for _, c := range []struct {
 		name   string
@@ -161,6 +167,10 @@ func TestReached(t *testing.T) {
 		{"going off", host(metal3.StateAvailable, power("power on", "power off")), On, false},
 		{"off", host(metal3.StateAvailable, power("power off", "")), Off, true},
 		{"unknown", host(metal3.StateAvailable, power("", "")), Off, false},
+		{"off, and may come on", host(metal3.StateProvisioned, power("power off", ""), mayComeOnLate), Off, false},
+		{"off, when Ironic was last asked", host(metal3.StateProvisioned, power("power off", ""), unreachable), Off, false},
+		{"provisioned then", host(metal3.StateProvisioned, unreachable), Provisioned, false},
+		{"idle then", host(metal3.StateProvisioned, unreachable), Idle, false},
 		{"to be rebooted", host(metal3.StateProvisioned, power("power on", ""), rebooting(metal3.RebootAnnotation)), On, false},
 		{"being serviced", host(metal3.StateProvisioned, power("power on", ""), serviced), On, false},
 		{"off while being serviced", host(metal3.StateProvisioned, power("power off", ""), serviced), Off, false},

@@ -31,7 +31,8 @@ func State(host *metal3.BareMetalHost) string {
 }
 
 // Power returns "on", "off" or "", and while Ironic changes it, where it is going: "on→off". A
-// power that is not as the spec asks for ends in "!".
+// power that is not as the spec asks for ends in "!". A machine that is off, and may come on by a request that Ironic has not
+// answered, is "off?".
 func Power(host *metal3.BareMetalHost) string {
 	ironic := host.Status.Ironic
 	if ironic == nil {
@@ -41,11 +42,20 @@ func Power(host *metal3.BareMetalHost) string {
 	if target := powerWord(ironic.TargetPowerState); target != "" && target != power {
 		return power + "→" + target
 	}
+	if power == "off" && mayComeOn(host) {
+		return "off?"
+	}
 	isKnown := power == "on" || power == "off"
 	if isKnown && !IsBusy(host) && !IsDetached(host) && (power == "on") != host.Spec.Online {
 		power += "!"
 	}
 	return power
+}
+
+// mayComeOn reports whether a machine that is off may come on by a request to Ironic that has no answer: status.poweredOn says so then, for
+// those who fence it.
+func mayComeOn(host *metal3.BareMetalHost) bool {
+	return host.Status.PoweredOn && !IsBusy(host) && !IsDetached(host)
 }
 
 // PowerChange says in words how Ironic is changing the power, or returns an empty text if it does not.

@@ -58,6 +58,9 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	if host.DeletionTimestamp != nil {
 		return false
 	}
+	if c := Condition(host, metal3.IronicReachableCondition); c != nil && c.Status == metav1.ConditionFalse {
+		return false // it was there when Ironic was last asked
+	}
 	state, hasError := host.Status.Provisioning.State, host.Status.ErrorType != ""
 	switch target {
 	case Registered:
@@ -103,7 +106,7 @@ func isPowered(host *metal3.BareMetalHost, on bool) bool {
 	if on && isToReboot(host) {
 		return false
 	}
-	return on && ironic.PowerState == ironicPowerOn || !on && ironic.PowerState == ironicPowerOff
+	return on && ironic.PowerState == ironicPowerOn || !on && ironic.PowerState == ironicPowerOff && !mayComeOn(host)
 }
 
 // isToReboot reports whether the leader has yet to switch the host off, because of its annotation.
