@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,19 +60,37 @@ func (s *session) exitCode(err error) int {
 // mayBeDone reports whether a request that has failed may have been carried out: it may have been sent, and nobody has answered.
 func mayBeDone(err error) bool {
 	var status apierrors.APIStatus
-	var op *net.OpError
-	var certificate *tls.CertificateVerificationError
 	var posted *url.Error
 	switch {
 	case errors.Is(err, errNotSent):
 		return false
-	case errors.As(err, &status): // the server says it itself, or kube-apiserver that the server has gone
-		_, isUnexpected := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-		return isUnexpected && status.Status().Code >= http.StatusInternalServerError
-	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &certificate):
-		return false
+	case errors.As(err, &status):
+		return status.Status().Code >= http.StatusInternalServerError && isOfDeadServer(err)
+	case errors.As(err, &posted):
+		return !isOfConnecting(posted.Err)
 	}
-	return errors.As(err, &posted) || errors.Is(err, context.DeadlineExceeded)
+	// What client-go says of a limit of its own cannot be told from the others, and a body that breaks off is of an answer.
+	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "when reading response body")
+}
+
+// isOfDeadServer reports whether a status is what kube-apiserver says when metal3-apiserver has gone while it had the request. With
+// "service unavailable", and if it has not reached the server, it has passed nothing on. Other statuses are the server's own words.
+func isOfDeadServer(err error) bool {
+	const proxyError = "error trying to reach service: "
+	cause, isUnexpected := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	said := strings.TrimSpace(cause.Message)
+	return isUnexpected && said != "service unavailable" &&
+		!strings.HasPrefix(said, proxyError+"dial ") && !strings.HasPrefix(said, proxyError+"tls: ") && !strings.HasPrefix(said, proxyError+"x509: ")
+}
+
+// isOfConnecting reports whether a request failed before it was sent: for want of a connection, of trust or of credentials.
+func isOfConnecting(err error) bool {
+	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var alert *tls.AlertError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect") ||
+		errors.As(err, &certificate) || errors.As(err, &alert) || errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.HasPrefix(err.Error(), "getting credentials: ") || err.Error() == "net/http: TLS handshake timeout"
 }
 
 // errNotSent is for the hosts whose turn had not come when the user pressed Ctrl-C.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -42,6 +43,12 @@ func TestMayBeDone(t *testing.T) {
 		{posting(errors.New("http2: client connection lost")), true},
 		{posting(context.Canceled), true}, // Ctrl-C
 		{errNotSent, false},
+		{fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", io.ErrUnexpectedEOF), true},
+		{posting(&net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}), false},
+		{posting(errors.New("getting credentials: exec: executable aws failed with exit code 255")), false},
+		{posting(http.ErrSchemeMismatch), false},
+		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "service unavailable", 0, true), false},
+		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: dial tcp 10.96.0.7:443: connect: connection refused", 0, true), false},
 		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: EOF", 0, true), true}, // kube-apiserver's
 		{apierrors.NewGenericServerResponse(404, "post", metal3.Resource("baremetalhosts"), "w", "404 page not found", 0, true), false},
 		{apierrors.NewConflict(metal3.Resource("baremetalhosts"), "w", errors.New("it is to be off")), false},

@@ -107,7 +107,7 @@ func statePaint(r Row) paint {
 func powerPaint(r Row) paint {
 	power := hosts.Power(r.Host)
 	switch {
-	case strings.HasSuffix(power, "!"):
+	case strings.HasSuffix(power, "!"), strings.HasSuffix(power, "?"):
 		return yellow
 	case power == "off":
 		return dim

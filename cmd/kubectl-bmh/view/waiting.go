@@ -94,7 +94,7 @@ func (w *Waiting) progress(now time.Time, style Style) []string {
 	if step != "" {
 		parts = append(parts, step)
 	}
-	if power := hosts.Power(w.Host); strings.Contains(power, "→") {
+	if power := hosts.Power(w.Host); strings.ContainsAny(power, "→?") {
 		parts = append(parts, "power "+power)
 	}
 	if soFar := since(hosts.Since(w.Host), now); soFar != "" {

@@ -454,11 +454,11 @@ func TestWaitsWithoutHosts(t *testing.T) {
 					b.addNode(room, i)
 					b.wires.setHangs(room, true)
 				}
-				var listed weak.Pointer[metal3.BareMetalHostList]
+				var listed weak.Pointer[metal3.BareMetalHost]
 				list := b.deps.HostsIn
 				b.deps.HostsIn = func(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
 					all, err := list(ctx, namespace)
-					listed = weak.Make(all)
+					listed = weak.Make(&all.Items[0])
 					return all, err
 				}
 				read := make(chan error)

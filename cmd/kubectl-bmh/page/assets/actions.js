@@ -47,7 +47,7 @@ export async function changePower(rows, action, mode, nameOf) {
         }
       });
       announce(`${word} was requested for ${plural(chosen.length - results.length, "host")}. ${results.length} refused.`);
-      if (results.length) setContent(h("p", null, `Requested for ${plural(chosen.length - results.length, "host")}. These were refused:`), namesOf(results));
+      if (results.length) setContent(h("p", null, `Requested for ${plural(chosen.length - results.length, "host")}. These were refused, or nobody has answered:`), namesOf(results));
     },
   });
 }
@@ -62,7 +62,7 @@ export const actions = [
   { name: "on", text: "Power on", right: "power", when: (d) => d.power === "on" && "it is on", act: post("power", { action: "on" }) },
   { name: "shutdown", text: "Shut down", right: "power", when: (d) => d.power === "off" && "it is off", act: post("power", { action: "off", mode: "soft" }), question: "The operating system is asked to end." },
   { name: "off", text: "Power off", right: "power", when: (d) => d.power === "off" && !d.online && "it is off", act: post("power", { action: "off", mode: "hard" }), question: "The machine is switched off at once, whatever runs on it." },
-  { name: "reboot", text: "Reboot", right: "power", when: (d) => d.power === "off" && "it is off", act: post("power", { action: "reboot", mode: "soft" }), question: "The machine is restarted." },
+  { name: "reboot", text: "Reboot", right: "power", when: (d) => d.power?.startsWith("off") && "it is off", act: post("power", { action: "reboot", mode: "soft" }), question: "The machine is restarted." },
   { name: "provision", text: "Provision…", right: "change", when: (d) => (d.image ? "it has an image already" : d.customDeploy ? "its spec has a custom deploy procedure" : d.consumer && `it is used by ${d.consumer}`), run: provision },
   { name: "deprovision", text: "Deprovision…", right: "change", when: (d) => (d.customDeploy ? "its spec has a custom deploy procedure" : !d.image && "it has no image"), act: patch({ spec: { image: null } }), question: (d) => `The image is removed, and the disks are ${d.keepsDisks ? "not " : ""}cleaned.${d.consumer ? ` It is used by ${d.consumer}, which may set the image again.` : ""}`, isDangerous: true, typeName: true },
   { name: "rebuild", text: "Rebuild…", right: "rebuild", when: (d) => d.state !== "provisioned" && "it is not provisioned", act: post("rebuild"), question: "The image is written again. Everything on the root disk is lost.", isDangerous: true, typeName: true },

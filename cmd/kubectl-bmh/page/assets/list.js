@@ -31,8 +31,9 @@ const columns = [
   { name: "problem", title: "Problem", sort: "problem" },
 ];
 
-// powerText says what the mark ! of kubectl bmh means.
+// powerText says what the marks ! and ? of kubectl bmh mean.
 export function powerText(power) {
+  if (power === "off?") return "off, and may come on";
   return power?.endsWith("!") ? `${power.slice(0, -1)} (not as asked)` : power ?? "";
 }
 

@@ -208,11 +208,11 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	case image.Status.AttachedImage.URL == "":
 		return 0, c.release(ctx, image)
 	case lifecycle.MayGetOwnNode(host):
-		return 0, c.reporter.waits(ctx, image, "the host is not registered in Ironic yet")
+		return 0, c.wait(ctx, image, "the host is not registered in Ironic yet")
 	case lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host):
 		return 0, c.release(ctx, image)
 	case host.Status.Record.Hold != nil: // somebody else may use the machine, and its drive
-		return 0, c.reporter.waits(ctx, image, "the host is held: "+host.Status.Record.Hold.Message)
+		return 0, c.wait(ctx, image, "the host is held: "+host.Status.Record.Hold.Message)
 	}
 	client, node, err := c.Proven(ctx, host)
 	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
@@ -223,9 +223,12 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	}
 	switch {
 	case node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit():
+		if isWaiting(image) {
+			return 0, c.wait(ctx, image, "the machine is not off")
+		}
 		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
 	case node.Maintenance:
-		return 0, c.reporter.waits(ctx, image, "the node is in maintenance")
+		return 0, c.wait(ctx, image, "the node is in maintenance")
 	}
 	outcome, err := c.change(ctx, client, host, node)
 	switch {
@@ -238,6 +241,12 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	}
 	c.Enqueue(image.Namespace, image.Name) // with the status that was recorded
 	return 0, nil
+}
+
+// wait leaves the drive of an image alone that is being deleted, and tells why. The host is reconciled when that changes.
+func (c *Controller) wait(ctx context.Context, image *metal3.DataImage, reason string) error {
+	c.leaveChange(kinds.KeyOf(image)) // others are to have its place meanwhile
+	return c.reporter.waits(ctx, image, reason)
 }
 
 // retryAfter is after which time a drive is tried again that could not be changed.

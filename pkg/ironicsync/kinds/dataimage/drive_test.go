@@ -573,3 +573,34 @@ func TestFailsAgainAndAgain(t *testing.T) {
 		}
 	})
 }
+
+// The reason why a drive is left alone is not told any longer than that is so, and costs nobody a place.
+func TestNoLongerLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.image.DeletionTimestamp = new(metav1.Now())
+	w.image.Status.AttachedImage.URL, w.drive = w.image.Spec.URL, w.image.Spec.URL
+	w.lateLooks = 3
+	w.reconcile(c)
+	if w.image == nil || len(c.changing) != 1 {
+		t.Fatalf("%d drives are being changed for %+v", len(c.changing), w.image)
+	}
+	w.node.Maintenance = true
+	w.reconcile(c)
+	if says := w.image.Status.Error; says.Message != waiting+"the node is in maintenance" || says.Count != 0 || len(c.changing) != 0 {
+		t.Errorf("it says %+v, and %d drives are being changed", says, len(c.changing))
+	}
+	w.node.Maintenance, w.node.PowerState = false, ironic.PowerOn
+	w.reconcile(c)
+	if says := w.image.Status.Error; says.Message != waiting+"the machine is not off" {
+		t.Errorf("it says %+v", says)
+	}
+	w.node.PowerState = ironic.PowerOff
+	for range 10 {
+		w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
+		w.reconcile(c)
+	}
+	if w.image != nil {
+		t.Errorf("it stays: %+v", w.image.Status)
+	}
+}

@@ -4,6 +4,7 @@ package dataimage
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,13 +47,23 @@ func (r reporter) reportWithoutDrive(ctx context.Context, image *metal3.DataImag
 	return err
 }
 
+// waiting begins what is told of an image that is being deleted and whose drive is left alone. It is no failure of the drive's.
+const waiting = "It is deleted when it is out of the drive, which is left alone: "
+
+func isWaiting(image *metal3.DataImage) bool {
+	return strings.HasPrefix(image.Status.Error.Message, waiting)
+}
+
 // waits tells, once, what an image waits for that is being deleted.
 func (r reporter) waits(ctx context.Context, image *metal3.DataImage, reason string) error {
-	message := lifecycle.CutMessage("It is deleted when it is out of the drive, which is left alone: " + reason)
+	message := lifecycle.CutMessage(waiting + reason)
 	if image.Status.Error.Message == message {
 		return nil
 	}
-	_, err := r.report(ctx, image, image.Status.AttachedImage.URL, message)
+	err := r.record(ctx, image, func(status *metal3.DataImageStatus) { status.Error.Message = message })
+	if err == nil {
+		r.event(image, corev1.EventTypeWarning, "DataImageFailed", message)
+	}
 	return err
 }
 

@@ -336,7 +336,11 @@ func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSu
 	if subscription.Status.Error != "" && errors.As(err, new(*kinds.SilentError)) {
 		return err // what is recorded says why the BMC is left alone
 	}
-	if reportErr := c.report(ctx, subscription, what+": "+ironic.MessageOf(err)); reportErr != nil {
+	message := ironic.MessageOf(err)
+	if notShown := new(notShownError); errors.As(err, &notShown) {
+		message = notShown.Error()
+	}
+	if reportErr := c.report(ctx, subscription, what+": "+message); reportErr != nil {
 		return reportErr
 	}
 	return err
