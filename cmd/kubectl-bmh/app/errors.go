@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,21 +77,22 @@ func mayBeDone(err error) bool {
 // isOfDeadServer reports whether a status is what kube-apiserver says when metal3-apiserver has gone while it had the request. With
 // "service unavailable", and if it has not reached the server, it has passed nothing on. Other statuses are the server's own words.
 func isOfDeadServer(err error) bool {
-	const proxyError = "error trying to reach service: "
 	cause, isUnexpected := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-	said := strings.TrimSpace(cause.Message)
-	return isUnexpected && said != "service unavailable" &&
-		!strings.HasPrefix(said, proxyError+"dial ") && !strings.HasPrefix(said, proxyError+"tls: ") && !strings.HasPrefix(said, proxyError+"x509: ")
+	said := strings.TrimPrefix(strings.TrimSpace(cause.Message), "error trying to reach service: ")
+	return isUnexpected && said != "service unavailable" && said != handshakeTimeout &&
+		!slices.ContainsFunc([]string{"dial ", "remote error: ", "tls: ", "x509: "}, func(of string) bool { return strings.HasPrefix(said, of) })
 }
+
+// handshakeTimeout is an error of net/http, which has no type.
+const handshakeTimeout = "net/http: TLS handshake timeout"
 
 // isOfConnecting reports whether a request failed before it was sent: for want of a connection, of trust or of credentials.
 func isOfConnecting(err error) bool {
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
-	var alert *tls.AlertError
-	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect") ||
-		errors.As(err, &certificate) || errors.As(err, &alert) || errors.Is(err, http.ErrSchemeMismatch) ||
-		strings.HasPrefix(err.Error(), "getting credentials: ") || err.Error() == "net/http: TLS handshake timeout"
+	connecting := []string{"dial", "proxyconnect", "socks connect", "remote error"} // the last is of TLS
+	return errors.As(err, &op) && slices.Contains(connecting, op.Op) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.HasPrefix(err.Error(), "getting credentials: ") || err.Error() == handshakeTimeout
 }
 
 // errNotSent is for the hosts whose turn had not come when the user pressed Ctrl-C.

@@ -47,6 +47,11 @@ func TestMayBeDone(t *testing.T) {
 		{posting(&net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}), false},
 		{posting(errors.New("getting credentials: exec: executable aws failed with exit code 255")), false},
 		{posting(http.ErrSchemeMismatch), false},
+		{posting(&net.OpError{Op: "socks connect", Err: syscall.ECONNREFUSED}), false},
+		{posting(&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}), false},
+		{posting(errors.New(handshakeTimeout)), false},
+		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: tls: failed to verify certificate: x509: certificate has expired", 0, true), false},
+		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: "+handshakeTimeout, 0, true), false},
 		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "service unavailable", 0, true), false},
 		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: dial tcp 10.96.0.7:443: connect: connection refused", 0, true), false},
 		{apierrors.NewGenericServerResponse(503, "post", metal3.Resource("baremetalhosts"), "w", "error trying to reach service: EOF", 0, true), true}, // kube-apiserver's

@@ -46,7 +46,7 @@ export async function changePower(rows, action, mode, nameOf) {
           results.push([row, error.message]);
         }
       });
-      announce(`${word} was requested for ${plural(chosen.length - results.length, "host")}. ${results.length} refused.`);
+      announce(`${word} was requested for ${plural(chosen.length - results.length, "host")}. ${results.length} were refused, or nobody has answered.`);
       if (results.length) setContent(h("p", null, `Requested for ${plural(chosen.length - results.length, "host")}. These were refused, or nobody has answered:`), namesOf(results));
     },
   });

@@ -223,12 +223,13 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	}
 	switch {
 	case node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit():
-		if isWaiting(image) {
-			return 0, c.wait(ctx, image, "the machine is not off")
-		}
-		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
+		c.leaveChange(kinds.KeyOf(image)) // the host is reconciled when it is off, or when it is switched on the next time
+		return 0, c.reporter.waitsNot(ctx, image)
 	case node.Maintenance:
 		return 0, c.wait(ctx, image, "the node is in maintenance")
+	}
+	if err := c.reporter.waitsNot(ctx, image); err != nil {
+		return 0, err
 	}
 	outcome, err := c.change(ctx, client, host, node)
 	switch {
@@ -245,7 +246,8 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 
 // wait leaves the drive of an image alone that is being deleted, and tells why. The host is reconciled when that changes.
 func (c *Controller) wait(ctx context.Context, image *metal3.DataImage, reason string) error {
-	c.leaveChange(kinds.KeyOf(image)) // others are to have its place meanwhile
+	c.leaveChange(kinds.KeyOf(image)) // others are to have its place, or turn, meanwhile
+	c.changes.Forget(image.Namespace, image.Name)
 	return c.reporter.waits(ctx, image, reason)
 }
 

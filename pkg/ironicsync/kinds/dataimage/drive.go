@@ -323,7 +323,7 @@ func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
 		last.ended = now
 	}
 	limit := lateBMC
-	if last.isFormer && last.wanted == "" && image.Status.Error.Message != "" && !isWaiting(image) {
+	if last.isFormer && last.wanted == "" && image.Status.Error.Count > 0 {
 		limit = metal3.AskedLimit
 	}
 	if now.Sub(last.ended) >= limit {

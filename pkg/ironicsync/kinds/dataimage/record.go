@@ -50,10 +50,6 @@ func (r reporter) reportWithoutDrive(ctx context.Context, image *metal3.DataImag
 // waiting begins what is told of an image that is being deleted and whose drive is left alone. It is no failure of the drive's.
 const waiting = "It is deleted when it is out of the drive, which is left alone: "
 
-func isWaiting(image *metal3.DataImage) bool {
-	return strings.HasPrefix(image.Status.Error.Message, waiting)
-}
-
 // waits tells, once, what an image waits for that is being deleted.
 func (r reporter) waits(ctx context.Context, image *metal3.DataImage, reason string) error {
 	message := lifecycle.CutMessage(waiting + reason)
@@ -65,6 +61,14 @@ func (r reporter) waits(ctx context.Context, image *metal3.DataImage, reason str
 		r.event(image, corev1.EventTypeWarning, "DataImageFailed", message)
 	}
 	return err
+}
+
+// waitsNot takes back what waits has told.
+func (r reporter) waitsNot(ctx context.Context, image *metal3.DataImage) error {
+	if !strings.HasPrefix(image.Status.Error.Message, waiting) {
+		return nil
+	}
+	return r.record(ctx, image, func(status *metal3.DataImageStatus) { status.Error.Message = "" })
 }
 
 // report records a problem and tells it in an event. attached is the image that is in the drive.

@@ -42,18 +42,6 @@ type goneError struct{ error }
 // Unwrap returns what Ironic has answered.
 func (e *goneError) Unwrap() error { return e.error }
 
-// notShownError says that the BMC has a subscription, and fails to show it, as some BMCs always do.
-type notShownError struct{ answer error }
-
-// notShownText is in status.error after that.
-const notShownText = "the BMC has it, and does not show it"
-
-// Error is for the user.
-func (e *notShownError) Error() string { return notShownText + ": " + ironic.MessageOf(e.answer) }
-
-// Unwrap returns what Ironic has answered.
-func (e *notShownError) Unwrap() error { return e.answer }
-
 // create creates a subscription, and returns its ID. If there was no answer when that was tried before, the BMC may have it.
 // mayExist is set if it may have it after an error. What it records is also in subscription.
 func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, headers []map[string]string) (id string, mayExist bool, err error) {
@@ -157,9 +145,6 @@ func (c *Controller) has(ctx context.Context, subscription *metal3.BMCEventSubsc
 			return err
 		}
 		is, err := client.GetSubscription(ctx, host.Status.Provisioning.ID, id)
-		if ironic.IsInternal(err) {
-			return &notShownError{err}
-		}
 		found = err == nil && mayBe(is, wantedOf(subscription))
 		return err
 	})
@@ -171,13 +156,10 @@ func (c *Controller) unsubscribe(ctx context.Context, subscription *metal3.BMCEv
 	id := subscription.Status.SubscriptionID
 	if id != "" {
 		found, err := c.has(ctx, subscription, host, id)
-		var notShown *notShownError
-		switch {
-		case errors.As(err, &notShown) && strings.Contains(subscription.Status.Error, notShownText):
-			// Again, the BMC does not show it: what is recorded is all there is to go by.
-		case err != nil && !ironic.IsBadRequest(err):
-			return err
-		case !found:
+		if err != nil && !ironic.IsBadRequest(err) {
+			return err // also for what the BMC does not show: to delete it, Ironic reads it, too
+		}
+		if !found {
 			id = ""
 		}
 	}

@@ -336,11 +336,7 @@ func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSu
 	if subscription.Status.Error != "" && errors.As(err, new(*kinds.SilentError)) {
 		return err // what is recorded says why the BMC is left alone
 	}
-	message := ironic.MessageOf(err)
-	if notShown := new(notShownError); errors.As(err, &notShown) {
-		message = notShown.Error()
-	}
-	if reportErr := c.report(ctx, subscription, what+": "+message); reportErr != nil {
+	if reportErr := c.report(ctx, subscription, what+": "+ironic.MessageOf(err)); reportErr != nil {
 		return reportErr
 	}
 	return err

@@ -475,9 +475,6 @@ func TestDelete(t *testing.T) {
 			w.deleteError, w.host.DeletionTimestamp = ironicSays(404, "not now"), new(metav1.Now())
 		}, []string{"list", "get 1", "delete 1"}, true, false},
 		"the BMC does not show it": {func(w *world) { w.notShown = "1" }, []string{"list", "get 1"}, true, false},
-		"but something else failed before": {func(w *world) {
-			w.notShown, w.subscription.Status.Error = "1", notDeleted+": no answer"
-		}, []string{"list", "get 1"}, true, false},
 		"the operator runs, after a migration": {func(w *world) {
 			w.host.Status.Record.RegisteredWith, w.host.Status.Record.Hold = nil, &metal3.Hold{Reason: metal3.OperatorRunningReason, Message: "stop it"}
 		}, nil, true, true},
@@ -657,20 +654,6 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 			t.Errorf("%d requests in a minute: %q", n, w.requests)
 		}
 	})
-}
-
-// A deleted subscription that the BMC does not show, twice in a row, is deleted by its recorded ID.
-func TestDeleteWhatIsNotShown(t *testing.T) {
-	w := newWorld()
-	w.subscription.DeletionTimestamp, w.subscription.Finalizers = new(metav1.Now()), []string{metal3.BMCEventSubscriptionFinalizer}
-	w.subscription.Status.SubscriptionID, w.bmc["1"], w.notShown = "1", ironic.Subscription{}, "1"
-	c := w.controller()
-	if _, err := c.reconcile(t.Context(), key); err == nil || len(w.bmc) != 1 || !strings.Contains(w.subscription.Status.Error, "does not show it: get_subscription failed") {
-		t.Errorf("%v: %+v", err, w.subscription.Status)
-	}
-	if _, err := c.reconcile(t.Context(), key); err != nil || len(w.bmc) != 0 || w.subscription != nil {
-		t.Errorf("%v: %+v", err, w.subscription)
-	}
 }
 
 // A deleted subscription that waits for its host goes when the host does not have to be waited for any more, or has its BMC registered.
