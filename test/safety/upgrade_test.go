@@ -179,7 +179,10 @@ func (r *resting) add(hosts typed.BareMetalHostInterface, name string, m machine
 	if _, err := hosts.Create(r.ctx, host, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	added := &restingHost{machine: m, arrived: isAtRest(state, image)}
+	added := &restingHost{machine: m, arrived: func(h *metal3.BareMetalHost) bool {
+		// A request that a slow Ironic has not answered is forgotten after a while, by whoever leads.
+		return isAtRest(state, image)(h) && len(h.Status.Record.PowerOns) == 0 && h.Status.Record.Asked == nil
+	}}
 	testbed.Eventually(r.t, r.ctx, func() string {
 		h, err := hosts.Get(r.ctx, name, metav1.GetOptions{})
 		if err != nil {
