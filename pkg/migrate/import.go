@@ -27,6 +27,8 @@ type Import struct {
 
 	// Switch makes metal3-apiserver serve the group, provided that everything is copied.
 	Switch bool
+	// Verify completes a switch once metal3-apiserver runs. Unlike Switch, it does not open the store.
+	Verify bool
 	// DryRun reports what would be done, and changes nothing.
 	DryRun bool
 	// DropUnknownFields drops fields that the types of metal3-apiserver do not have.
@@ -36,7 +38,9 @@ type Import struct {
 	Replace bool
 	// Foresee says what metal3-apiserver will do with hosts. It is nil if that is not to be said.
 	Foresee func(ctx context.Context, hosts []*v1alpha1.BareMetalHost) (problems, first []string, err error)
-	// Wait is how long metal3-apiserver may take to answer after the switch.
+	// LostNodes completes a switch although metal3-apiserver finds the node of no host in Ironic.
+	LostNodes bool
+	// Wait is how long metal3-apiserver may take after the switch to answer, and then to reach Ironic.
 	Wait time.Duration
 
 	kinds []*Kind
@@ -64,7 +68,7 @@ func (i *Import) Run(ctx context.Context) (err error) {
 		i.Report.Done("Lease %s is held", i.Lease)
 	}
 	switch {
-	case !i.Switch:
+	case !i.switches():
 		return i.copyObjects(ctx, defined)
 	case by == servedByCRDs:
 		if err := i.switchOver(ctx, defined); err != nil || i.DryRun {
@@ -83,6 +87,8 @@ func (i *Import) Run(ctx context.Context) (err error) {
 	}
 	return i.verify(ctx, defined)
 }
+
+func (i *Import) switches() bool { return i.Switch || i.Verify }
 
 // isFinished reports whether an earlier run has completed the switch, and prints that.
 func (i *Import) isFinished(ctx context.Context, defined []*Kind) (bool, error) {
@@ -107,8 +113,10 @@ func (i *Import) check(ctx context.Context) (defined []*Kind, by handler, err er
 		return nil, "", err
 	}
 	switch {
-	case by == servedByServer && !i.Switch:
+	case by == servedByServer && !i.switches():
 		refuse.add("this cluster has been switched already: APIService %s points to metal3-apiserver. To continue a switch, run import --switch; to go back, run export", apiServiceName)
+	case by == servedByCRDs && i.Verify:
+		refuse.add("this cluster has not been switched: run import --switch")
 	case by == servedByCRDs && i.Switch && len(i.Target.CA) == 0:
 		refuse.add("--apiservice-ca-file is required: kube-apiserver must know which authority signed metal3-apiserver's certificate")
 	}

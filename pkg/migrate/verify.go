@@ -19,7 +19,7 @@ func (i *Import) verify(ctx context.Context, defined []*Kind) error {
 	i.Report.Step("Verify through kube-apiserver")
 	if err := i.Cluster.waitAvailable(ctx, i.Wait); err != nil {
 		return fmt.Errorf("the switch is done, but metal3-apiserver does not answer yet (%w): start it with kubectl scale deployment -n %s %s --replicas=1 (or more), "+
-			"and run import --switch again to verify the switch; until then, metal3-apiserver does not manage hosts", err, i.Target.Namespace, i.Target.Name)
+			"and run import --verify; until then, metal3-apiserver does not manage hosts", err, i.Target.Namespace, i.Target.Name)
 	}
 	if err := i.Cluster.addMigrationVersion(ctx, defined); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 		if err != nil {
 			return err
 		}
-		live, err := i.Cluster.customResources(ctx, kind, storedVersion)
+		live, err := i.awaitNodes(ctx, kind, resources)
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (i *Import) compareServed(ctx context.Context, defined []*Kind) error {
 	if err := c.missing.err("these objects are in the CRDs, but are not served, and may never have been copied, because an " +
 		"earlier run was killed while it was switching. Look at each with kubectl get RESOURCE.migration.metal3.io " +
 		"-n NAMESPACE NAME -o yaml, and create it again, or delete it as RESOURCE.migration.metal3.io with --wait=false; " +
-		"then run import --switch again"); err != nil {
+		"then run import --verify"); err != nil {
 		return err
 	}
 	if err := c.deleted.err("these objects were deleted in the CRDs while an earlier run was switching, and are served as if they were not. " +
-		"Delete each again, or have its custom resource go by removing the finalizers of RESOURCE.migration.metal3.io; then run import --switch again"); err != nil {
+		"Delete each again, or have its custom resource go by removing the finalizers of RESOURCE.migration.metal3.io; then run import --verify"); err != nil {
 		return err
 	}
 	i.Report.Done("served with the UIDs that they had%s", served)

@@ -95,7 +95,7 @@ func (i *migration) thereAndBack() {
 var expected = map[string]string{
 	"import-1": "all UIDs and contents are the same",
 	"switch-1": "metal3-apiserver manages the hosts from now on",
-	"switch-2": "metal3-apiserver manages the hosts from now on",
+	"verify-1": "metal3-apiserver manages the hosts from now on",
 	"export-1": "do not start the operator yet",
 	"prune-1":  "the CRDs have everything that metal3-apiserver has",
 }

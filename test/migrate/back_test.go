@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // Hosts of more than one page of a list move to our server, whose embedded etcd counts its
@@ -36,10 +38,13 @@ func TestThereAndBack(t *testing.T) {
 	expectText(t, server.run(t, "import", "--dry-run"), "would copy: 260 baremetalhosts, 260 hardwaredata")
 	expectText(t, server.run(t, "import"), "all UIDs and contents are the same: 260 baremetalhosts, 260 hardwaredata")
 	expectText(t, server.run(t, "import"), "copied: none")
-	server.refused(t, "does not answer yet", "import", "--switch", "--wait=1s")
+	server.refused(t, "has not been switched", "import", "--verify")
+	server.refused(t, "run import --verify", "import", "--switch", "--wait=1s")
 	server.refused(t, "switched already", "import")
+	server.refused(t, "does not answer yet", "import", "--verify", "--wait=1s")
+	expectOtherIronicNoticed(t, server)
 	s.ironic.ResetStats()
-	if err := server.Start(t.Context()); err != nil {
+	if err := server.Restart(t.Context(), serverArgs()...); err != nil {
 		t.Fatal(err)
 	}
 	if writes := writesIn(s.ironic.Stats().Requests); len(writes) > 0 {
@@ -61,7 +66,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 	delete(before, "hostupdatepolicies/"+policyDeleted)
 	before["hostupdatepolicies/"+policyReplaced] = replaced.UID
-	expectText(t, server.run(t, "import", "--switch"),
+	expectText(t, server.run(t, "import", "--verify"),
 		ns+"/"+policyDeleted+" is not served: it was deleted after the switch", ns+"/"+policyReplaced+" is served with UID",
 		"served with the UIDs that they had, 260 baremetalhosts, 260 hardwaredata")
 
@@ -103,6 +108,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 
 	expectText(t, server.run(t, "import", "--switch"), "nothing is left to do")
+	expectText(t, server.run(t, "import", "--verify"), "nothing is left to do")
 
 	// What happens from now on has to be on the way back too.
 	deleted, changed, added := fleet[20].name, fleet[21].name, "added"
@@ -266,4 +272,21 @@ func addHost(t *testing.T, ns, name string) {
 		}
 		return err
 	})
+}
+
+// expectOtherIronicNoticed starts the server with another Ironic than the hosts have their nodes in. Nothing is registered there.
+func expectOtherIronicNoticed(t *testing.T, server *installation) {
+	t.Helper()
+	other, err := testbed.StartSimulatedIronic(ironicsim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := server.Restart(t.Context(), append(serverArgs(), "--ironic-endpoint="+other.URL())...); err != nil {
+		t.Fatal(err)
+	}
+	server.refused(t, "finds the nodes of none of the 257 hosts", "import", "--verify", "--wait=1s")
+	if writes := writesIn(other.Stats().Requests); len(writes) > 0 {
+		t.Errorf("another Ironic was asked for %v", writes)
+	}
 }

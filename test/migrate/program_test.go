@@ -33,11 +33,13 @@ type installation struct {
 	service     string
 }
 
+func serverArgs() []string { return append([]string{"--v=1"}, testbed.UnusedRamdiskArgs...) }
+
 // install prepares a server with an embedded etcd, or, with an address, one elsewhere.
 func install(t *testing.T, etcd string) *installation {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
-	args := append([]string{"--v=1"}, testbed.UnusedRamdiskArgs...)
+	args := serverArgs()
 	if etcd != "" {
 		args = append(args, "--etcd-prefix=/registry/"+t.Name())
 	}
@@ -118,16 +120,19 @@ func install(t *testing.T, etcd string) *installation {
 func (i *installation) command(ctx context.Context, args ...string) *exec.Cmd {
 	job := args[0]
 	switch {
-	case slices.Contains(args, "--switch"):
+	case slices.Contains(args, "--switch"), slices.Contains(args, "--verify"):
 		job = "switch"
 	case slices.Contains(args, "--prune"):
 		job = "prune"
 	}
 	args = append(args, "--kubeconfig="+i.kubeconfigs[job], "--apiservice-service="+i.service)
-	if args[0] == "import" {
+	if !slices.Contains(args, "--verify") {
+		args = append(args, i.storage...)
+	}
+	if slices.Contains(args, "--switch") {
 		args = append(args, "--apiservice-ca-file="+i.ca)
 	}
-	cmd := exec.CommandContext(ctx, i.Program(), append(args, i.storage...)...)
+	cmd := exec.CommandContext(ctx, i.Program(), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

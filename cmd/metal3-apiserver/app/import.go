@@ -29,11 +29,10 @@ will refuse or hold, and what it will do at first. See docs/migration.md.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := errors.Join(m.validate(), m.validateForesight()); err != nil {
-				return err
-			}
-			if i.Switch && i.Replace {
-				return errors.New("--replace cannot be combined with --switch")
+			if !i.Verify {
+				if err := errors.Join(m.validate(), m.validateForesight()); err != nil {
+					return err
+				}
 			}
 			if i.Cluster, err = m.cluster(); err != nil {
 				return err
@@ -51,12 +50,15 @@ will refuse or hold, and what it will do at first. See docs/migration.md.`,
 	}
 	m.addFlags(cmd, func(fs *pflag.FlagSet) {
 		fs.BoolVar(&i.Switch, "switch", i.Switch, "Make metal3-apiserver serve the group, provided that everything is copied.")
+		fs.BoolVar(&i.Verify, "verify", i.Verify, "Verify a switch that is done, and let metal3-apiserver manage the hosts. Its etcd is not opened.")
+		fs.BoolVar(&i.LostNodes, "lost-nodes", i.LostNodes, "With --switch or --verify, let metal3-apiserver manage the hosts although Ironic has none of their nodes, because it has lost its database: they are registered in it again.")
 		fs.BoolVar(&i.DropUnknownFields, "drop-unknown-fields", i.DropUnknownFields, "Drop fields that metal3-apiserver does not know. Without this flag, they are listed, and nothing is copied.")
 		fs.BoolVar(&i.Replace, "replace", i.Replace, "Make the store the same as the CRDs, whatever it already contains.")
 		fs.StringVar(&caFile, "apiservice-ca-file", caFile, "File with the certificate of the authority that signed metal3-apiserver's certificate. Required with --switch.")
 		m.options.addDestinationFlags(fs)
 		m.options.addIronicFlags(fs)
-		fs.DurationVar(&i.Wait, "wait", i.Wait, "How long to wait for metal3-apiserver to answer after the switch.")
+		fs.DurationVar(&i.Wait, "wait", i.Wait, "How long to wait after the switch for metal3-apiserver to answer, and then to reach Ironic.")
 	})
+	cmd.MarkFlagsMutuallyExclusive("switch", "verify", "replace")
 	return cmd
 }
