@@ -137,11 +137,11 @@ func (h *helm) testLint() {
 // documented returns a command of docs/releases.md that begins so.
 func (h *helm) documented(beginning string) string {
 	h.t.Helper()
-	command, err := docs.Release(beginning)
+	command, err := docs.One("releases.md", beginning)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return command
+	return command.Text
 }
 
 // testDocumented checks that the command of docs/releases.md sets only values that there are: Helm takes others, too.

@@ -132,12 +132,12 @@ func (i *installation) startNode() {
 	// The image of the node's pods is made like that of the server: it has one program.
 	pause, _ := i.makeImage("pause.invalid/pause", "v1", "node/pause")
 	i.load(pause, "ctr", "--namespace=k8s.io", "images", "import")
-	load, err := docs.Release("ctr")
+	load, err := docs.One("releases.md", "ctr ")
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	archive, digest := i.makeImage(server, "v0.1.0", server)
-	words := strings.Fields(load)
+	words := strings.Fields(load.Text)
 	i.load(archive, words[:len(words)-1]...)
 	i.image = digest
 }

@@ -7,21 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
-)
-
-// Command is one that a page shows.
-type Command struct {
-	Section string // the heading above it
-	Text    string
-}
-
-var (
-	indentedCommand = regexp.MustCompile(`(?m)^    ((?:kubectl|docker|metal3-apiserver/)\S*(?:.*\\\n)*.*)$`)
-	heading         = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
 // UsersPages are the tutorials for a cluster on which the server is installed, with the addresses of the BMCs that they name.
@@ -44,34 +33,24 @@ func Commands(page string, least int) ([]Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	var commands []Command
-	headings := heading.FindAllStringSubmatchIndex(content, -1)
-	for _, match := range indentedCommand.FindAllStringSubmatchIndex(content, -1) {
-		command := Command{Text: content[match[2]:match[3]]}
-		for _, at := range headings {
-			if at[0] < match[0] {
-				command.Section = content[at[2]:at[3]]
-			}
-		}
-		commands = append(commands, command)
-	}
+	commands := commandsOf(content)
 	if len(commands) < least {
-		return nil, fmt.Errorf("docs/%s has the commands %q; have they another form now?", page, commands)
+		return nil, fmt.Errorf("docs/%s has %d commands; have they another form now?", page, len(commands))
 	}
 	return commands, nil
 }
 
-// Release returns the command of docs/releases.md that begins so, with the lines in which it goes on.
-func Release(beginning string) (string, error) {
-	content, err := read("releases.md")
+// One returns the command of docs/PAGE that begins so, with the lines in which it goes on.
+func One(page, beginning string) (Command, error) {
+	commands, err := Commands(page, 1)
 	if err != nil {
-		return "", err
+		return Command{}, err
 	}
-	command := regexp.MustCompile(`(?m)^    (` + regexp.QuoteMeta(beginning) + ` (?:.*\\\n)*.*)$`).FindStringSubmatch(content)
-	if command == nil {
-		return "", fmt.Errorf("docs/releases.md has no command %q", beginning)
+	i := slices.IndexFunc(commands, func(c Command) bool { return strings.HasPrefix(c.Text, beginning) })
+	if i < 0 {
+		return Command{}, fmt.Errorf("docs/%s has no command %q", page, beginning)
 	}
-	return command[1], nil
+	return commands[i], nil
 }
 
 // InstallCommands returns the commands of docs/install.md, from the first to the last.

@@ -19,34 +19,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// step is a command, and the lines that the page shows of its output.
-type step struct {
-	command string
-	output  []string
-}
-
 // ctrlC is the last line of a command that goes on until somebody presses Ctrl-C.
 const ctrlC = "^C"
-
-// stepsOf returns the steps of a page: an indented line that begins with $ is a command, which goes on in those with >, and other
-// indented lines are its output.
-func stepsOf(page string) (steps []step) {
-	for line := range strings.Lines(page) {
-		text, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
-		if !indented {
-			continue
-		}
-		last := len(steps) - 1
-		if command, is := strings.CutPrefix(text, "$ "); is {
-			steps = append(steps, step{command: command})
-		} else if more, is := strings.CutPrefix(text, "> "); is {
-			steps[last].command += "\n" + more
-		} else {
-			steps[last].output = append(steps[last].output, text)
-		}
-	}
-	return steps
-}
 
 // BuildPlugin builds kubectl bmh, and returns its folder.
 func BuildPlugin(t *testing.T) (bin string) {
@@ -70,6 +44,8 @@ type Reader struct {
 	Variables string
 	// Before is called before each command, unless it is nil.
 	Before func(command string)
+	// Replaces has texts of commands, each with what the reader writes in its place.
+	Replaces []string
 	// Skip is how commands begin that are left out; empty if there are none.
 	Skip string
 }
@@ -78,23 +54,39 @@ type Reader struct {
 // the page shows a line that begins with Error, and only then.
 func (r Reader) Follow(page string) {
 	r.T.Helper()
-	content, err := read(page)
+	commands, err := Commands(page, 1)
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	for _, step := range stepsOf(content) {
-		if r.Skip == "" || !strings.HasPrefix(step.command, r.Skip) {
-			r.take(step)
+	for _, command := range commands {
+		if r.Skip == "" || !strings.HasPrefix(command.Text, r.Skip) {
+			r.take(command)
 		}
 	}
 }
 
-func (r Reader) take(step step) {
+// Run runs the command of docs/PAGE that begins so. Of an object in one line, pages show a part that begins with a quotation mark.
+func (r Reader) Run(page, beginning string) {
+	r.T.Helper()
+	command, err := One(page, beginning)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	for i, line := range command.Output {
+		if strings.HasPrefix(line, `"`) {
+			command.Output[i] = "…" + line + "…"
+		}
+	}
+	r.take(command)
+}
+
+func (r Reader) take(step Command) {
 	r.T.Helper()
 	if r.Before != nil {
-		r.Before(step.command)
+		r.Before(step.Text)
 	}
-	cmd, shown := r.bash(step.command), step.output
+	step.Text = strings.NewReplacer(r.Replaces...).Replace(step.Text)
+	cmd, shown := r.bash(step.Text), step.Output
 	var printed string
 	var err error
 	if n := len(shown) - 1; n >= 0 && shown[n] == ctrlC {
@@ -108,11 +100,11 @@ func (r Reader) take(step step) {
 	}
 	fails := slices.ContainsFunc(shown, func(line string) bool { return strings.HasPrefix(line, "Error") })
 	if (err != nil) != fails {
-		r.T.Fatalf("%s: %v\n%s", step.command, err, printed)
+		r.T.Fatalf("%s: %v\n%s", step.Text, err, printed)
 	}
-	r.T.Logf("%s\n%s", step.command, printed)
+	r.T.Logf("%s\n%s", step.Text, printed)
 	for _, line := range lacking(printed, shown) {
-		r.T.Errorf("%s prints no line\n%s\nbut\n%s", step.command, line, printed)
+		r.T.Errorf("%s prints no line\n%s\nbut\n%s", step.Text, line, printed)
 	}
 }
 
