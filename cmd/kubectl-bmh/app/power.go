@@ -20,7 +20,7 @@ func newPowerCommand(s *session) *cobra.Command {
 	cmd.Short = "Switch hosts on or off, or reboot them"
 	cmd.Long = `Switches hosts on or off, or reboots them (POST to the subresource power).
 
-on and off also set spec.online, so that nothing undoes them. off and reboot ask the running system to shut
+on and off also set spec.online, so that the server does not undo them. off and reboot ask the running system to shut
 down; with --mode hard, the power is cut.`
 	cmd.Example = `  kubectl bmh power off worker-0 --mode hard
   kubectl bmh power reboot -l rack=7 --wait

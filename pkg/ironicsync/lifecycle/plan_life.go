@@ -161,8 +161,8 @@ func nextOfAvailable(s Situation) Step {
 		return nextOfPower(s)
 	case wantsInspection(host):
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
-	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError) && (deploy.AttemptChanged(host) || deploy.ImageCorrected(host)):
-		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
+	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError || host.Status.Provisioning.CustomDeploy != nil) && (deploy.AttemptChanged(host) || deploy.ImageCorrected(host)):
+		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only; the third after an inspection or a cleaning
 	case settingsDiffer(host), s.SettingsUnread != "", settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && (s.MaxRetries == 0 || host.Status.ProvisioningFailCount < s.MaxRetries):

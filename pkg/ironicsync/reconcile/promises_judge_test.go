@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // judged is Ironic as the server sees it, with the oracle between them.
@@ -131,8 +132,8 @@ func (o *oracle) judge(id, target string) {
 		failed := state == "deploy failed" || state == "error"
 		called := time.Since(before) < 10*time.Minute // what was asked for may still come, so it goes on
 		image := o.imageOn(machine)
-		if state == "deploying" || state == "wait call-back" { // the one that is about to be written
-			image = o.imageAsked(id)
+		if state == "deploying" || state == "wait call-back" || o.lastWrite(machine) == (ironicsim.DiskWrite{}) {
+			image = o.imageAsked(id) // the one that is about to be written, or, on a machine that was given to the node since, nothing
 		}
 		over := func(h *metal3.BareMetalHost) bool {
 			return isDeletedHost(h) || h.Spec.Image == nil || image != "" && h.Spec.Image.URL != image

@@ -246,3 +246,14 @@ func TestClusterRebuilt(t *testing.T) {
 		}
 	}
 }
+
+// TestBMCReplacedByHand: a machine on which nothing was ever written may be undeployed for another image, when somebody has given the BMC
+// of it to a node, and somebody to its host.
+func TestBMCReplacedByHand(t *testing.T) {
+	s := script{Acts: []act{
+		{"image a", 1, time.Minute}, {"operator points", 1, 10 * time.Second}, {"image b", 1, time.Minute}, {"another BMC", 1, time.Minute},
+	}}
+	if harm, story := perform(t, s); harm != "" || !strings.Contains(story, "asks for deleted") {
+		t.Errorf("%s\n%s", harm, story)
+	}
+}

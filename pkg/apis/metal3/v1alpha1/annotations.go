@@ -120,6 +120,12 @@ func unmarshalStrict(value string, into any) error {
 	return errors.Join(strict...)
 }
 
+// IsBoundToClaim reports whether a HostClaim has the host. The server adds the claim's UID, which others do not, when it binds the two.
+func (host *BareMetalHost) IsBoundToClaim() bool {
+	ref := host.Spec.ConsumerRef
+	return ref != nil && ref.Kind == "HostClaim" && strings.HasPrefix(ref.APIVersion, GroupName+"/") && ref.UID != ""
+}
+
 // IsPaused reports whether an object has an annotation because of which nothing is done for it.
 func IsPaused(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()

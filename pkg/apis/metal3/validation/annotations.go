@@ -42,6 +42,7 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 			details, err := v1alpha1.ParseHardwareDetailsAnnotation(value)
 			invalid(err)
 			all = append(all, validatePart(path, MaxHardware, details, nil)...)
+			all = append(all, validateHardware(details, path)...) // as the HardwareData that they become
 			if value != "" && !host.InspectionDisabled() {
 				all = append(all, field.Forbidden(path, "is allowed only with spec.inspectionMode disabled, because an inspection would replace the details"))
 			}

@@ -39,6 +39,7 @@ func TestValidateAnnotations(t *testing.T) {
 		"details yet inspection":     {mutations: []mutation{annotation(details, `{}`)}, want: []string{path(details) + ": only with spec.inspectionMode disabled"}},
 		"details with unknown field": {mutations: []mutation{disabled, annotation(details, `{"gpu":1}`)}, want: []string{path(details) + `: unknown field "gpu"`}},
 		"details with bad JSON":      {mutations: []mutation{disabled, annotation(details, `{`)}, want: []string{path(details) + ": must be JSON in the format of status.hardware"}},
+		"details that nothing has":   {mutations: []mutation{disabled, annotation(details, `{"storage":[{"name":"/dev/sda","type":"TAPE"}]}`)}, want: []string{path(details) + ".storage[0].type: "}},
 		"status":                     {mutations: []mutation{annotation(saved, `{"operationalStatus":"servicing","errorType":"servicing error","provisioning":{"state":"provisioned","ID":"","image":{"url":""}}}`)}},
 		"status with unknown field":  {mutations: []mutation{annotation(saved, `{"power":true}`)}, want: []string{path(saved) + `: unknown field "power"`}},
 		"status with bad values": {

@@ -67,6 +67,12 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 		all = append(all, field.Forbidden(spec.Child("externallyProvisioned"),
 			"can be set to true only while status.provisioning.state is available, or provisioned with an empty image"))
 	}
+	// Cluster API Provider Metal3 names itself without looking whether somebody has taken the host since it was listed.
+	if before, now := old.Spec.ConsumerRef, host.Spec.ConsumerRef; old.IsBoundToClaim() && now != nil &&
+		(now.Kind != before.Kind || now.Namespace != before.Namespace || now.Name != before.Name) {
+		all = append(all, field.Forbidden(spec.Child("consumerRef"),
+			"is HostClaim "+before.Namespace+"/"+before.Name+", which has the host: delete the claim, or remove the reference first"))
+	}
 	return all
 }
 

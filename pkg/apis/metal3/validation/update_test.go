@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -84,6 +86,13 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"adopted while its image is removed": {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), runsImage}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
 		"still adopted":                      {both: []mutation{provisioned, adopted}},
 
+		// The host of a HostClaim.
+		"a claim's, taken by another": {old: []mutation{consumer("HostClaim", "mine", "u")}, new: []mutation{consumer("Metal3Machine", "worker-0", "u")}, want: []string{"spec.consumerRef: is HostClaim tenant/mine, which has the host"}},
+		"a claim's, given to another": {old: []mutation{consumer("HostClaim", "mine", "u")}, new: []mutation{consumer("HostClaim", "other", "v")}, want: []string{"spec.consumerRef: is HostClaim tenant/mine"}},
+		"a claim's, released":         {old: []mutation{consumer("HostClaim", "mine", "u")}},
+		"a machine's, exchanged":      {old: []mutation{consumer("Metal3Machine", "worker-0", "")}, new: []mutation{consumer("Metal3Machine", "worker-1", "")}},
+		"not bound, exchanged":        {old: []mutation{consumer("HostClaim", "mine", "")}, new: []mutation{consumer("Metal3Machine", "worker-0", "")}},
+
 		// Create rules on update.
 		"a new error": {new: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{"spec.image.checksum: Required"}},
 		"finalizer of an invalid host removed": {
@@ -118,5 +127,12 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 				t.Errorf("validation has changed the host:\n%s", diff)
 			}
 		})
+	}
+}
+
+// consumer returns a mutation that names who uses the host.
+func consumer(kind, name string, uid types.UID) mutation {
+	return func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "metal3.io/v1alpha1", Kind: kind, Namespace: "tenant", Name: name, UID: uid}
 	}
 }

@@ -23,6 +23,9 @@ import (
 // before.
 var unhealthyAnnotations = []string{"capm3.metal3.io/unhealthy", "capi.metal3.io/unhealthy"}
 
+// nodeReuseLabel marks hosts that Cluster API Provider Metal3 has given back, with their disks, for the next machine of the same set.
+const nodeReuseLabel = "infrastructure.cluster.x-k8s.io/node-reuse"
+
 // policy is a HostDeployPolicy in the form in which it is applied.
 type policy struct {
 	namespaces  *metal3.HostClaimNamespaces // nil admits nobody
@@ -182,7 +185,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 	switch {
 	case host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero(),
 		host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec) || deploy.Deployed(host),
-		metal3.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host),
+		metal3.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host), metav1.HasLabel(host.ObjectMeta, nodeReuseLabel),
 		status.Record.Error != nil || status.Record.Hold != nil || status.Record.IsLater(),
 		status.Ironic == nil || status.Ironic.Maintenance || !isIdle(status.Ironic):
 		return false

@@ -58,6 +58,9 @@ func TestIsFree(t *testing.T) {
 		"unhealthy, v1beta1": {func(h *metal3.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, "capi.metal3.io/unhealthy", "")
 		}, false},
+		"kept for node reuse": {func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataLabel(&h.ObjectMeta, "infrastructure.cluster.x-k8s.io/node-reuse", "control-plane-0")
+		}, false},
 		"to be detached": {func(h *metal3.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, "")
 		}, false},

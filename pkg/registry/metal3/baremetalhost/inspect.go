@@ -57,7 +57,7 @@ func (i *inspection) write(ctx context.Context, _ Ironic, host *metal3.BareMetal
 	}
 	return changeHost(ctx, i.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
-		return nil
+		return mayInspect(h) // Ironic may have taken long to show the node
 	})
 }
 
@@ -66,8 +66,11 @@ func (i *inspection) act(ctx context.Context, asked Ironic, host, _ *metal3.Bare
 	if node.ProvisionState == ironic.Available {
 		return i.inspectAvailable(ctx, asked, host, node)
 	}
-	err := asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
-	if err == nil {
+	err := i.stillMayInspect(ctx, host)
+	if err != nil {
+		return err
+	}
+	if err = asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{}); err == nil {
 		return nil
 	}
 	if refused := refusalOf(host, err); refused != nil {
@@ -97,6 +100,9 @@ func (i *inspection) inspectAvailable(ctx context.Context, asked Ironic, host *m
 		return i.failedToBegin(ctx, host, err)
 	case err != nil:
 		return outcomeUnknown(host, err, inspectionPending)
+	}
+	if err := i.stillMayInspect(ctx, host); err != nil {
+		return i.withdraw(ctx, host, err)
 	}
 	err := asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if ironic.IsConflict(err) {
@@ -136,7 +142,7 @@ func (i *inspection) awaitController(ctx context.Context, asked Ironic, host *me
 		_, waits := recorded.Annotations[metal3.InspectAnnotation]
 		taken = taken || !waits
 		if !taken {
-			return false, nil
+			return false, mayInspect(recorded) // somebody may have fenced it meanwhile
 		}
 		now, err := asked.GetNode(ctx, node.UUID)
 		if err != nil {
@@ -185,7 +191,20 @@ func awaitManageable(ctx context.Context, asked Ironic, uuid string) error {
 	})
 }
 
-func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
+// stillMayInspect looks at the host once more, right before its machine is rebooted: somebody may have fenced it meanwhile.
+func (i *inspection) stillMayInspect(ctx context.Context, host *metal3.BareMetalHost) error {
+	newest, err := i.Hosts.Get(ctx, host.Namespace, host.Name)
+	if err == nil {
+		err = checkSame(host, newest)
+	}
+	if err == nil {
+		err = mayInspect(newest)
+	}
+	return err
+}
+
+// mayInspect refuses inspections that the host does not permit, whatever its node is.
+func mayInspect(host *metal3.BareMetalHost) error {
 	switch {
 	case host.Spec.ExternallyProvisioned:
 		return conflict(host, fmt.Errorf("it is externally provisioned, and an inspection would reboot it"))
@@ -203,6 +222,13 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 	}
 	if key := lifecycle.HeldBackBy(host); key != "" {
 		return conflict(host, fmt.Errorf("the annotation %s lets no inspection begin until its owner removes it", key))
+	}
+	return nil
+}
+
+func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
+	if err := mayInspect(host); err != nil {
+		return err
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable, ironic.InspectFail, ironic.Available:

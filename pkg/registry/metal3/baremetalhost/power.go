@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
@@ -55,8 +56,22 @@ func (*power) checkHost(host *metal3.BareMetalHost, request *metal3.HostPower) e
 		return conflict(host, lifecycle.KeptOffError(host))
 	case action == metal3.PowerActionReboot && !host.Spec.Online:
 		return conflict(host, errors.New("it is to be off (spec.online is false): use the action on"))
+	case action != metal3.PowerActionReboot && host.Spec.Online != (action == metal3.PowerActionOn) && host.IsBoundToClaim() && !metal3.IsPaused(host):
+		// A machine would be shown as off, and what ran on it started elsewhere, seconds before the claim's poweredOn has it switched on again.
+		ref := host.Spec.ConsumerRef
+		return conflict(host, fmt.Errorf("HostClaim %s/%s decides whether it is on, and would undo this: change spec.poweredOn of the claim, or keep the host off with the annotation %s/KEY",
+			ref.Namespace, ref.Name, metal3.RebootAnnotation))
 	}
 	return nil
+}
+
+// warnOfConsumer tells who switches a host off that Cluster API Provider Metal3 will switch it on again: it sets spec.online whenever it
+// looks at the Metal3Machine of the host.
+func warnOfConsumer(ctx context.Context, host *metal3.BareMetalHost) {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Kind == "Metal3Machine" {
+		warning.AddWarning(ctx, "", fmt.Sprintf("Cluster API Provider Metal3 sets spec.online to true again, as Metal3Machine %s/%s uses the host: to keep it off, use the annotation %s/KEY",
+			ref.Namespace, ref.Name, metal3.RebootAnnotation))
+	}
 }
 
 // checkNode refuses actions that would interfere with what Ironic is doing, or that Ironic would
@@ -98,9 +113,13 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 		return host, nil
 	}
 	written, err := changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
+		err := p.checkHost(h, request) // Ironic may have taken long to show the node
 		h.Spec.Online = online
-		return p.checkHost(h, request) // Ironic may have taken long to show the node
+		return err
 	})
+	if err == nil && !online {
+		warnOfConsumer(ctx, written)
+	}
 	if err != nil && cut {
 		p.cuts.forget(ctx, host)
 	}
@@ -123,8 +142,11 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		request.Status.Message = "the host is switched off and on by way of the annotation " + metal3.RebootAnnotation + ", so that changes can be made that its HostUpdatePolicy permits"
 		return nil
 	}
-	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
-		return err
+	switch left, err := p.leaveToController(ctx, host, node, request); {
+	case err != nil:
+		return onlineWritten(host, written, err)
+	case left:
+		return nil
 	}
 	target, powerOn := powerTarget(request.Spec), ""
 	if lifecycle.MaySwitchOn(target) {
@@ -172,7 +194,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 // somebody has fenced or switched off while Ironic was asked for the node is not switched on, because what ran on it may have been started
 // elsewhere. What write has written is taken back then, unless somebody has changed it.
 func (p *power) beginPowerOn(ctx context.Context, id string, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
-	var refused error
+	var refused, toBeOff error
 	err := p.cuts.change(ctx, host, func(newest *metal3.BareMetalHost) error {
 		if refused = checkSame(host, newest); refused == nil && newest.Spec.Online {
 			refused = p.checkHost(newest, request)
@@ -181,7 +203,8 @@ func (p *power) beginPowerOn(ctx context.Context, id string, host, written *meta
 		case refused != nil:
 			return refused
 		case !newest.Spec.Online:
-			return conflict(host, errors.New("spec.online was set to false meanwhile: it is to be off"))
+			toBeOff = conflict(host, errors.New("spec.online was set to false meanwhile: it is to be off"))
+			return toBeOff
 		}
 		lifecycle.BeginPowerOn(newest, id, node.UUID, time.Now())
 		return nil
@@ -189,10 +212,18 @@ func (p *power) beginPowerOn(ctx context.Context, id string, host, written *meta
 	switch {
 	case refused != nil:
 		return p.restoreOnline(ctx, host, written, refused)
-	case err != nil && written != host && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		return store.Unavailable(host.Name, fmt.Sprintf("%v; spec.online is true now, try again to act at once", err))
+	case toBeOff != nil:
+		return toBeOff
 	}
-	return err
+	return onlineWritten(host, written, err)
+}
+
+// onlineWritten returns err, unless the host is there. Then it also says what was written, which the controller acts on.
+func onlineWritten(host, written *metal3.BareMetalHost, err error) error {
+	if err == nil || written == host || apierrors.IsNotFound(err) {
+		return err
+	}
+	return store.Unavailable(host.Name, fmt.Sprintf("%v; spec.online is true now, try again to act at once", err))
 }
 
 // leaveToController reports whether the controller is to switch the host on, as spec.online asks for now:

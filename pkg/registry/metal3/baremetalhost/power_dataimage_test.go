@@ -4,9 +4,11 @@ package baremetalhost_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -24,6 +26,13 @@ type everyDataImage struct{}
 
 func (everyDataImage) Get(context.Context, string, string) (*metal3.DataImage, error) {
 	return &metal3.DataImage{}, nil
+}
+
+// unreadableDataImages cannot be read from etcd.
+type unreadableDataImages struct{}
+
+func (unreadableDataImages) Get(context.Context, string, string) (*metal3.DataImage, error) {
+	return nil, errors.New("etcd is away")
 }
 
 // neverSwitched fails the test if Ironic is asked for power.
@@ -177,5 +186,23 @@ func checkLeft(t *testing.T, what string, asked *switched, left bool, target iro
 	}
 	if asked.target != target || annotated && !left || !asked.host.Spec.Online {
 		t.Errorf("%s: Ironic was asked for %q, want %q; spec.online is %t, and there is an annotation: %t", what, asked.target, target, asked.host.Spec.Online, annotated)
+	}
+}
+
+// TestPowerOnWithoutEtcd: who asks for on learns that spec.online is true now, for the controller acts on it.
+func TestPowerOnWithoutEtcd(t *testing.T) {
+	o := &oneHost{
+		host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+			h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateProvisioned
+		}),
+		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+		reads: -1, writes: -1,
+	}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, unreadableDataImages{}, noPolicies{}, o.cuts())
+	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
+	_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "spec.online is true now") || !o.host.Spec.Online {
+		t.Errorf("spec.online is %t: %v", o.host.Spec.Online, err)
 	}
 }

@@ -4,9 +4,11 @@ package baremetalhost_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -26,6 +28,8 @@ type meanwhile struct {
 	looked, wrote func(*metal3.BareMetalHost)
 	// switched are the requests for power.
 	switched []ironic.PowerTarget
+	// asked are those for states.
+	asked []ironic.ProvisionTarget
 	// recorded is whether a request that leads to a machine that is on was recorded when the last one was sent.
 	recorded bool
 }
@@ -57,11 +61,65 @@ func (m *meanwhile) SwitchPower(_ context.Context, _ ironic.Fence, _ string, tar
 	return target, "", m.answer
 }
 
+func (m *meanwhile) SetProvisionState(_ context.Context, _ ironic.Fence, _ string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+	m.asked = append(m.asked, target)
+	return m.answer
+}
+
+// TestFencedDuringInspection: a machine that is fenced while Ironic shows its node, or while the controller may begin the inspection, is not
+// inspected, also not later.
+func TestFencedDuringInspection(t *testing.T) {
+	fenced := func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+"fencing", `{"force":true}`)
+	}
+	for name, test := range map[string]struct {
+		state         ironic.ProvisionState
+		looked, wrote func(*metal3.BareMetalHost)
+		want          []ironic.ProvisionTarget
+	}{
+		"while the node is read":                {state: ironic.Available, looked: fenced},
+		"while the node is read, manageable":    {state: ironic.Manageable, looked: fenced},
+		"while the controller may begin":        {state: ironic.Available, wrote: fenced},
+		"never, and the node is manageable":     {state: ironic.Manageable, want: []ironic.ProvisionTarget{ironic.TargetInspect}},
+		"declared external while it is read":    {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
+		"replaced by another host of this name": {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) { h.UID = "another" }},
+		"paused, which keeps nobody from asking": {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		}, want: []ironic.ProvisionTarget{ironic.TargetInspect}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &meanwhile{looked: test.looked, wrote: test.wrote, oneHost: &oneHost{
+				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+					h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateAvailable
+				}),
+				node:  &ironic.Node{UUID: "n", ProvisionState: test.state, PowerState: ironic.PowerOff},
+				reads: -1, writes: -1,
+			}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
+			inspect := baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost})
+			_, err := inspect.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostInspection{}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if !slices.Equal(m.asked, test.want) || (err == nil) != (test.want != nil) || err != nil && !apierrors.IsConflict(err) {
+				t.Errorf("Ironic was asked for %q: %v", m.asked, err)
+			}
+			if _, asks := m.host.Annotations[metal3.InspectAnnotation]; asks {
+				t.Error("the annotation still asks for an inspection")
+			}
+		})
+	}
+}
+
 // TestFencedDuringPower: a machine that is fenced or switched off while Ironic shows its node, or while spec.online is written, is not
 // switched on, and spec.online is as whoever did that has left it.
 func TestFencedDuringPower(t *testing.T) {
 	const fence = metal3.RebootAnnotationPrefix + "fencing"
 	fenced := func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, fence, "") }
+	claimed := func(h *metal3.BareMetalHost) {
+		h.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "metal3.io/v1alpha1", Kind: "HostClaim", Namespace: "tenant", Name: "mine", UID: "u"}
+	}
+	paused := func(h *metal3.BareMetalHost) {
+		claimed(h)
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+	}
 	off := func(h *metal3.BareMetalHost) { h.Spec.Online, h.Generation = false, h.Generation+1 }
 	for name, test := range map[string]struct {
 		action        metal3.PowerAction
@@ -77,6 +135,9 @@ func TestFencedDuringPower(t *testing.T) {
 		"reboot":                      {action: metal3.PowerActionReboot, online: true, looked: fenced, refusal: fence, left: true},
 		"reboot, and switched off":    {action: metal3.PowerActionReboot, online: true, looked: off, refusal: "it is to be off"},
 		"off":                         {action: metal3.PowerActionOff, online: true, looked: fenced},
+		"off, of a claim":             {action: metal3.PowerActionOff, online: true, looked: claimed, refusal: "HostClaim tenant/mine decides", left: true},
+		"off, of a paused claim":      {action: metal3.PowerActionOff, online: true, looked: paused},
+		"on, as its claim says":       {action: metal3.PowerActionOn, online: true, looked: claimed, left: true},
 		"on, and nothing in between":  {action: metal3.PowerActionOn, left: true},
 		"reboot, nothing in between":  {action: metal3.PowerActionReboot, online: true, left: true},
 		"on, of another of this name": {action: metal3.PowerActionOn, online: true, looked: func(h *metal3.BareMetalHost) { h.UID = "another" }, refusal: "another host has its name", left: true},

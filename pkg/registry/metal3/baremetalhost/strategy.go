@@ -3,7 +3,9 @@
 package baremetalhost
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -62,7 +64,7 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	// All hosts are held when the Bare Metal Operator writes the status of one, so who has written it is not up to whoever
 	// may write managedFields.
 	keepManagers(host, oldHost, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" })
-	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
+	if !isSameSpec(&host.Spec, &oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
 	if host.Spec.Online != oldHost.Spec.Online {
@@ -74,6 +76,16 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 		host.Status.Record.PowerCut = nil // the next time that it is to be off, it may be asked to shut down
 	}
 	lifecycle.ShowPower(host, &host.Status, time.Now()) // whoever sees this change relies on what it shows
+}
+
+// isSameSpec tells null from [], as a CRD does: in spec.raid, [] has volumes deleted that null leaves alone.
+func isSameSpec(a, b *metal3.BareMetalHostSpec) bool {
+	if !equality.Semantic.DeepEqual(a, b) {
+		return false
+	}
+	before, errBefore := json.Marshal(a)
+	after, errAfter := json.Marshal(b)
+	return errBefore == nil && errAfter == nil && bytes.Equal(before, after)
 }
 
 // keepManagers takes over the given entries of managedFields from the stored host.

@@ -86,6 +86,7 @@ func TestUpdate(t *testing.T) {
 		kept       func(*metal3.BareMetalHost) string // what must be as it was
 	}{
 		{"spec", func(h *metal3.BareMetalHost) { h.Spec.Online = true }, 2, nil},
+		{"null", func(h *metal3.BareMetalHost) { h.Spec.RAID.HardwareRAIDVolumes = []metal3.HardwareRAIDVolume{} }, 2, nil},
 		{"labels", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }, 1, nil},
 		{"annotations", func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.InspectAnnotation: ""} }, 1, nil},
 		{"finalizers", func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} }, 1, nil},
@@ -96,7 +97,7 @@ func TestUpdate(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				before := storetest.Create(t, store, newHost(test.name))
+				before := storetest.Create(t, store, newHost(test.name, func(h *metal3.BareMetalHost) { h.Spec.RAID = &metal3.RAIDConfig{} }))
 				changed := before.DeepCopy()
 				test.change(changed)
 				after, err := storetest.Put(t, store, changed)
