@@ -16,6 +16,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/docs"
 )
 
 func readDoc(t *testing.T, path string) string {
@@ -114,22 +115,7 @@ func TestDocumentedFolders(t *testing.T) {
 
 // TestPromisesAreHeld checks that docs/promises.md names tests only that there are, in the packages that it says.
 func TestPromisesAreHeld(t *testing.T) {
-	packages := map[string][]string{} // of tests, by their names
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, top := range []string{"cmd", "pkg", "test"} {
-		err := filepath.WalkDir(filepath.Join("..", top), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			for _, match := range function.FindAllStringSubmatch(readDoc(t, path), -1) {
-				packages[match[1]] = append(packages[match[1]], filepath.ToSlash(filepath.Dir(path)))
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	packages := testsOf(t, "cmd", "pkg", "test")
 	// In a cell, a list of packages in parentheses follows their tests; some are everywhere, or named alone.
 	named := regexp.MustCompile("`(Test\\w+)`|\\(([a-z0-9, -]+)\\)")
 	count := 0
@@ -155,6 +141,28 @@ func TestPromisesAreHeld(t *testing.T) {
 	if count < 100 {
 		t.Errorf("docs/promises.md names %d tests only: is it read right?", count)
 	}
+}
+
+// testsOf returns the packages of the tests in these folders, by the tests' names.
+func testsOf(t *testing.T, folders ...string) map[string][]string {
+	t.Helper()
+	packages := map[string][]string{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, top := range folders {
+		err := filepath.WalkDir(filepath.Join("..", top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for _, match := range function.FindAllStringSubmatch(readDoc(t, path), -1) {
+				packages[match[1]] = append(packages[match[1]], filepath.ToSlash(filepath.Dir(path)))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return packages
 }
 
 // isInOneOf reports whether one of the folders is in one of the packages, of which only a part of the path is known.
@@ -206,3 +214,49 @@ func TestBindingsOfTheMoment(t *testing.T) {
 		}
 	})
 }
+
+// TestEveryCommandIsRun: each command of the README and of docs/ is run by a test, or docs.Runs says why by none.
+func TestEveryCommandIsRun(t *testing.T) {
+	all, err := docs.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testsOf(t, "artifacts", "cmd", "hack", "pkg", "test")
+	commands, unrun, used := 0, 0, map[docs.Run]bool{}
+	for page, shown := range all {
+		for _, command := range shown {
+			commands++
+			var best *docs.Run
+			for i, run := range docs.Runs {
+				if run.Page == page && strings.HasPrefix(command.Text, run.Begins) && (best == nil || len(run.Begins) > len(best.Begins)) {
+					best = &docs.Runs[i]
+				}
+			}
+			if best == nil {
+				t.Errorf("%s:%d: who runs %q? Say it in test/docs/runs.go", page, command.Line, command.Text)
+				continue
+			}
+			used[*best] = true
+			if best.Test == "" {
+				unrun++
+			}
+		}
+	}
+	for _, run := range docs.Runs {
+		switch {
+		case !used[run]:
+			t.Errorf("%s has no command %q any more, or others of docs.Runs are about each", run.Page, run.Begins)
+		case run.Test == "" && run.Why == "":
+			t.Errorf("%s: nobody runs %q, and nobody says why", run.Page, run.Begins)
+		case run.Test != "" && tests[run.Test] == nil:
+			t.Errorf("%s: there is no test %s, which is said to run %q", run.Page, run.Test, run.Begins)
+		}
+	}
+	t.Logf("%d commands, of which %d are run by no test", commands, unrun)
+	if commands < 300 || unrun > maxUnrun {
+		t.Errorf("%d of %d commands are run by no test, want at most %d of 300 or more", unrun, commands, maxUnrun)
+	}
+}
+
+// maxUnrun is how many commands no test runs. It can only become less.
+const maxUnrun = 35

@@ -47,7 +47,12 @@ func TestInstall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			installed := true
 			for _, command := range commands {
+				if command.Section == "Remove" && installed {
+					installed = false
+					i.readOn()
+				}
 				i.execute(command.Text)
 			}
 			i.checkRemoved()
@@ -129,6 +134,37 @@ func (i *installation) writeFiles(resource string, certManager bool) {
 	}
 }
 
+// readOn runs commands of other pages for a cluster on which the server is installed.
+func (i *installation) readOn() {
+	i.t.Helper()
+	i.mustKubectl("", "create", "namespace", "argocd")
+	i.mustKubectl("", "create", "configmap", "argocd-cm", "-n", "argocd")
+	i.mustKubectl("", "create", "namespace", "stuck")
+	i.mustKubectl("", "delete", "namespace", "stuck", "--wait=false")
+	for _, other := range []struct{ page, beginning string }{
+		{"monitoring.md", "kubectl create rolebinding metal3-apiserver-discovery-prometheus"},
+		{"monitoring.md", "kubectl create clusterrolebinding metal3-apiserver-metrics-prometheus"},
+		{"gitops.md", "kubectl patch configmap argocd-cm"},
+		{"several-ironics.md", "kubectl create role metal3-apiserver-ironics"},
+		{"several-ironics.md", "kubectl create rolebinding metal3-apiserver-ironics"},
+		{"several-ironics.md", "kubectl get ironics"},
+		{"troubleshooting.md", "kubectl get apiservice v1alpha1.metal3.io -o yaml"},
+		{"troubleshooting.md", "kubectl -n metal3-system get pods"},
+		{"troubleshooting.md", "kubectl create clusterrolebinding metal3-apiserver-secrets-once"},
+		{"troubleshooting.md", "kubectl wait --for=delete namespace/NAME"},
+		{"troubleshooting.md", "kubectl delete clusterrolebinding metal3-apiserver-secrets-once"},
+	} {
+		command, err := docs.One(other.page, other.beginning)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		i.run(strings.Replace(command.Text, "NAME", "stuck", 1))
+	}
+	if _, _, err := i.kube.Kubectl(i.ctx, "", "auth", "can-i", "list", "pods", "-n", namespace, "--as=system:serviceaccount:monitoring:prometheus-k8s"); err != nil {
+		i.t.Errorf("Prometheus may not find the pods: %v", err)
+	}
+}
+
 // execute runs a command of the documentation, and what happens in a cluster because of it.
 func (i *installation) execute(command string) {
 	i.t.Helper()
@@ -140,6 +176,22 @@ func (i *installation) execute(command string) {
 	if i.certManager && strings.HasSuffix(command, "make-certs.sh") {
 		return
 	}
+	stdout := i.run(command)
+	switch {
+	case strings.HasPrefix(command, "kubectl get crd"), strings.HasPrefix(command, "kubectl get apiservice"):
+		if stdout != "" {
+			i.t.Errorf("%s prints %s", command, stdout)
+		}
+	case strings.HasPrefix(command, "kubectl apply -k my-cluster"):
+		i.startPods()
+	case strings.HasPrefix(command, "kubectl get baremetalhosts"):
+		i.createHost()
+	}
+}
+
+// run runs a command in the user's folder, and returns what it prints.
+func (i *installation) run(command string) string {
+	i.t.Helper()
 	cmd := exec.CommandContext(i.ctx, "bash", "-euc", command)
 	bin, err := filepath.Abs("../bin")
 	if err != nil {
@@ -156,16 +208,7 @@ func (i *installation) execute(command string) {
 	if strings.Contains(stderr.String(), "Warning") {
 		i.t.Errorf("%s warns: %s", command, &stderr)
 	}
-	switch {
-	case strings.HasPrefix(command, "kubectl get crd"), strings.HasPrefix(command, "kubectl get apiservice"):
-		if stdout.Len() > 0 {
-			i.t.Errorf("%s prints %s", command, &stdout)
-		}
-	case strings.HasPrefix(command, "kubectl apply -k my-cluster"):
-		i.startPods()
-	case strings.HasPrefix(command, "kubectl get baremetalhosts"):
-		i.createHost()
-	}
+	return stdout.String()
 }
 
 // startPods does what the nodes of a cluster do: it starts the server, of which one replica is enough here, gives it the
