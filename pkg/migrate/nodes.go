@@ -48,7 +48,7 @@ func lostNodes(resources, live Objects) (lost []string, found bool) {
 			continue
 		}
 		host, isHost := is.typed.(*v1alpha1.BareMetalHost)
-		if !isHost || host.Status.OperationalStatus == v1alpha1.OperationalStatusDetached || host.DeletionTimestamp != nil {
+		if !isHost || host.IsDetached() || host.DeletionTimestamp != nil {
 			continue
 		}
 		id := obj.typed.(*v1alpha1.BareMetalHost).Status.Provisioning.ID

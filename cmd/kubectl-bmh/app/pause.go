@@ -117,7 +117,7 @@ func underWay(host *metal3.BareMetalHost) error {
 		return errors.New("the host is being deleted, which would not go with it: wait until it is gone")
 	case record.Transfer != nil:
 		return fmt.Errorf("the host is being moved to %s: wait until it is there, or move it back with kubectl bmh transfer", ironic.DescribeInstance(record.Transfer.To))
-	case hosts.IsDetached(host):
+	case host.IsDetached():
 		return nil // Ironic has no node of it
 	case record.Asked != nil:
 		return fmt.Errorf("Ironic may still carry out a request (%s): wait until status.record.asked is gone, some minutes at most", record.Asked.Target)

@@ -24,7 +24,7 @@ func State(host *metal3.BareMetalHost) string {
 	if state == "" {
 		state = "new"
 	}
-	if IsDetached(host) {
+	if host.IsDetached() {
 		state += " (detached)"
 	}
 	return state
@@ -46,7 +46,7 @@ func Power(host *metal3.BareMetalHost) string {
 		return "off?"
 	}
 	isKnown := power == "on" || power == "off"
-	if isKnown && !IsBusy(host) && !IsDetached(host) && (power == "on") != host.Spec.Online {
+	if isKnown && !IsBusy(host) && !host.IsDetached() && (power == "on") != host.Spec.Online {
 		power += "!"
 	}
 	return power
@@ -55,7 +55,7 @@ func Power(host *metal3.BareMetalHost) string {
 // mayComeOn reports whether a machine that is off may come on by a request to Ironic that has no answer: status.poweredOn says so then, for
 // those who fence it.
 func mayComeOn(host *metal3.BareMetalHost) bool {
-	return host.Status.PoweredOn && !IsBusy(host) && !IsDetached(host)
+	return host.Status.PoweredOn && !IsBusy(host) && !host.IsDetached()
 }
 
 // PowerChange says in words how Ironic is changing the power, or returns an empty text if it does not.
@@ -93,7 +93,7 @@ func IsBusy(host *metal3.BareMetalHost) bool {
 		metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		return IsServiced(host) || host.DeletionTimestamp != nil || isMoving(host)
 	}
-	return !IsDetached(host)
+	return !host.IsDetached()
 }
 
 // IsServiced reports whether settings of the host are being changed, or a failed change has not been left: its ramdisk
@@ -111,12 +111,7 @@ func isMoving(host *metal3.BareMetalHost) bool {
 	c := Condition(host, metal3.RegisteredCondition)
 	lost := host.Status.Ironic == nil && c != nil && c.Status == metav1.ConditionFalse && c.Reason == metal3.NodeLostReason
 	d := host.Status.Record.Deployment
-	return lost || d != nil && d.MayAdopt && !IsDetached(host) // a detached host is adopted only when it comes back
-}
-
-// IsDetached reports whether the host was removed from Ironic on request.
-func IsDetached(host *metal3.BareMetalHost) bool {
-	return host.Status.OperationalStatus == metal3.OperationalStatusDetached
+	return lost || d != nil && d.MayAdopt && !host.IsDetached() // a detached host is adopted only when it comes back
 }
 
 // Condition returns a condition of the host, or nil.

@@ -69,7 +69,7 @@ func Reached(host *metal3.BareMetalHost, target Target) bool {
 	case Inspected:
 		return host.Status.HardwareDetails != nil && state != metal3.StateNone && state != metal3.StateRegistering && state != metal3.StateInspecting
 	case Available:
-		return !IsDetached(host) && (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
+		return !host.IsDetached() && (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
 	case Provisioned:
 		return state == metal3.StateProvisioned && !hasError && runsWhatIsWanted(host)
 	case ExternallyProvisioned:
@@ -128,7 +128,7 @@ func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool)
 		return "it is paused by " + cmp.Or(host.Annotations[metal3.PausedAnnotation], "an annotation"), false
 	case target == Deleted:
 		return "", true
-	case IsDetached(host) && target != Idle:
+	case host.IsDetached() && target != Idle:
 		return "it is detached", false
 	case state == metal3.StateUnmanaged && target != Idle && target != OK:
 		return "it is unmanaged, because its spec has no BMC", false

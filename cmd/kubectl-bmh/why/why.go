@@ -116,7 +116,7 @@ func (e *hostExplanation) state() {
 		e.asked()
 		return
 	}
-	if hosts.IsDetached(host) {
+	if host.IsDetached() {
 		e.explain("%s is detached: it has the annotation %s, and Ironic does not know it. The machine is left as it is. Remove the annotation to have it registered again.", host.Name, metal3.DetachedAnnotation)
 		return
 	}
@@ -264,7 +264,7 @@ func mayHaveToBeCleaned(state metal3.ProvisioningState) bool {
 func (e *hostExplanation) powerMismatch() {
 	ironic := e.host.Status.Ironic
 	switch {
-	case ironic == nil || hosts.IsDetached(e.host) || e.host.DeletionTimestamp != nil:
+	case ironic == nil || e.host.IsDetached() || e.host.DeletionTimestamp != nil:
 	case ironic.Forgotten: // which is the host's error
 	case ironic.TargetPowerState != "":
 		e.say("Ironic is %s.", hosts.PowerChange(e.host))

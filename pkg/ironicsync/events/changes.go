@@ -465,8 +465,7 @@ func (c *change) attachment() {
 		c.normal("Transferred", "Moved from %s to %s, where it is registered anew; the machine is left as it is, and so is the state %q",
 			ironic.DescribeInstance(old.Ironic), ironic.DescribeInstance(new.Ironic), c.new.Status.Provisioning.State)
 	}
-	was := c.old.Status.OperationalStatus == metal3.OperationalStatusDetached
-	is := c.new.Status.OperationalStatus == metal3.OperationalStatusDetached
+	was, is := c.old.IsDetached(), c.new.IsDetached()
 	switch {
 	case is && !was:
 		c.normal("Detached", "Taken out of Ironic; the machine is left as it is, and so is the state %q", c.new.Status.Provisioning.State)

@@ -215,5 +215,5 @@ func isChanged(conditions []metav1.Condition) bool {
 func has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
-		host.DeletionTimestamp.IsZero() && !metal3.IsPaused(host) && host.Status.OperationalStatus != metal3.OperationalStatusDetached
+		host.DeletionTimestamp.IsZero() && !metal3.IsPaused(host) && !host.IsDetached()
 }

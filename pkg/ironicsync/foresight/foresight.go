@@ -132,7 +132,7 @@ func pairs(hosts []*metal3.BareMetalHost, by map[string][]*metal3.BareMetalHost,
 
 // first says what will be done to the host's machine, because its spec asks for something else than what its status has.
 func first(host *metal3.BareMetalHost) (texts []string) {
-	if metal3.IsPaused(host) || lifecycle.IsDetached(host) || host.Spec.BMC.Address == "" {
+	if metal3.IsPaused(host) || host.IsDetached() || host.Spec.BMC.Address == "" {
 		return nil
 	}
 	state := host.Status.Provisioning.State

@@ -7,7 +7,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // UnderOperator returns what the Bare Metal Operator would do to machines that this server leaves alone, if it were given the hosts
@@ -36,7 +35,7 @@ func underOperator(host *metal3.BareMetalHost) (harms []string) {
 	if d := record.Deployment; d != nil && d.KeepPower && !host.Spec.Online {
 		harms = append(harms, "would be switched off, because spec.online is false, though it may run: set spec.online")
 	}
-	if (record.Ironic != "" || record.Transfer != nil) && !lifecycle.IsDetached(host) {
+	if (record.Ironic != "" || record.Transfer != nil) && !host.IsDetached() {
 		harms = append(harms, fmt.Sprintf("would get a second node, because its own is in the Ironic of IronicInstance %q, which the operator does not know: transfer or detach it",
 			record.Ironic))
 	}

@@ -119,7 +119,7 @@ func observeAsked(status *metal3.BareMetalHostStatus) {
 		carriedOut = carriedOut && !goesOn(node.ProvisionState)
 	}
 	if asked.Target == string(ironic.TargetActive) {
-		carriedOut = carriedOut && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState)) // else it was made manageable
+		carriedOut = carriedOut && (node.ProvisionState.IsDeployed() || isDeploymentBegun(node.ProvisionState)) // else it was made manageable
 		if carriedOut && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
 			status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
 		}
@@ -136,7 +136,7 @@ func goesOn(state ironic.ProvisionState) bool {
 	case ironic.Deleting, ironic.Error:
 		return false
 	}
-	return isDeployed(state) || isDeploymentBegun(state)
+	return state.IsDeployed() || isDeploymentBegun(state)
 }
 
 // mayStillCome reports whether Ironic may still carry out one of the requests for the targets, and how long that is to be
@@ -216,5 +216,5 @@ func ForgetLostRequest(host *metal3.BareMetalHost, step Step, now time.Time) {
 // Ironic was slow to carry out the request. What a person has confirmed is none: it is what the host is to run.
 func isLateDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	d := host.Status.Record.Deployment
-	return d != nil && !isDeploymentConfirmed(host, node) && d.InstanceUUID != "" && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
+	return d != nil && !isDeploymentConfirmed(host, node) && d.InstanceUUID != "" && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (node.ProvisionState.IsDeployed() || isDeploymentBegun(node.ProvisionState))
 }

@@ -250,7 +250,7 @@ func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
 	if with == nil || with.BMC != "" && with.BMC != BMCKey(host).String() {
 		return false
 	}
-	if node := NodeOf(&host.Status); node != nil && !IsDetached(host) && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
+	if node := NodeOf(&host.Status); node != nil && !host.IsDetached() && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
 		return true
 	}
 	return keepsMachine(host)
@@ -259,7 +259,7 @@ func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
 // keepsMachine reports whether a host has its machine without a node: one that runs something keeps its BMC while Ironic has lost the
 // node, or has it again and has not verified it yet, and on the way to another Ironic.
 func keepsMachine(host *metal3.BareMetalHost) bool {
-	return (IsDetached(host) || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
+	return (host.IsDetached() || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
 }
 
 // KeptBMC returns the key of the BMC of the host's machine if the spec has another one by now, which was not verified yet: it may

@@ -37,7 +37,7 @@ func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	switch {
 	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
-	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+	case host.IsDetached(), hasAnnotation(host, metal3.DetachedAnnotation):
 		return errors.New("it is detached")
 	case host.Status.Record.RequestedClean != nil:
 		return errors.New("a clean was requested already, and has not ended")

@@ -40,14 +40,14 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 	switch state := node.ProvisionState; {
 	case state == ironic.Deleting, state == ironic.Error && node.InstanceUUID == "":
 		return true // Ironic forgets the instance on the way
-	case !isDeployed(state) && !isDeploymentBegun(state):
+	case !state.IsDeployed() && !isDeploymentBegun(state):
 		return true
 	}
 	recorded := host.Status.Record.Deployment
 	if recorded == nil {
 		// By the Bare Metal Operator, which gives the host's UID to the node; or begun on
 		// a node that was left over from an earlier host of the name.
-		return node.InstanceUUID == string(host.UID) || undeploying && !isDeployed(node.ProvisionState)
+		return node.InstanceUUID == string(host.UID) || undeploying && !node.ProvisionState.IsDeployed()
 	}
 	return recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID
 }
@@ -55,7 +55,7 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 // isWithoutIdentity reports whether nothing tells what a node runs from another deployment, because whoever deployed it gave it no
 // instance_uuid. That suffices for what ends nothing. A node that has been active ever since the deployment was recorded runs that.
 func isWithoutIdentity(host *metal3.BareMetalHost, node *Node) bool {
-	if !isDeployed(node.ProvisionState) || node.InstanceUUID != "" || !isToBeUndeployed(host) {
+	if !node.ProvisionState.IsDeployed() || node.InstanceUUID != "" || !isToBeUndeployed(host) {
 		return false
 	}
 	d := host.Status.Record.Deployment

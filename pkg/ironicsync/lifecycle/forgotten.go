@@ -63,7 +63,7 @@ func isStuck(host *metal3.BareMetalHost, node *Node) bool {
 func mayRegisterAnew(host *metal3.BareMetalHost, node *Node) bool {
 	status := &host.Status
 	switch state := node.ProvisionState; {
-	case isDeployed(state):
+	case state.IsDeployed():
 		return false
 	case node.OwnParent:
 		return true

@@ -57,7 +57,7 @@ func takesImage(host *metal3.BareMetalHost, node *Node) bool {
 	case state == metal3.StateDeprovisioning:
 		return node.ProvisionState != ironic.Available // where it ends
 	}
-	return !isDeployed(node.ProvisionState)
+	return !node.ProvisionState.IsDeployed()
 }
 
 // isImageRegistered reports whether the node was registered with the host's image, as far as the node takes

@@ -110,7 +110,7 @@ func sameMoment(a, b time.Time) bool {
 func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
 	status = copyStatus(&host.Status)
 	again := false
-	switch detached := IsDetached(host); {
+	switch detached := host.IsDetached(); {
 	case detached && status.Record.Silence == nil:
 		return status, false // the host has no node on purpose, and its status is frozen
 	case detached: // only the silence, which dates from an outage, ends

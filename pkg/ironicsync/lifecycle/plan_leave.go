@@ -19,11 +19,6 @@ func mayGiveUp(status *metal3.BareMetalHostStatus) bool {
 	return min(status.ErrorCount, status.Record.MachineErrors) >= abandonAfter
 }
 
-// IsDetached reports whether the host has been taken out of Ironic.
-func IsDetached(host *metal3.BareMetalHost) bool {
-	return host.Status.OperationalStatus == metal3.OperationalStatusDetached
-}
-
 // nextOfDetached takes a host out of Ironic if its annotation asks for that, and back in when
 // the annotation is removed. The host's provisioning state does not change. The second result
 // is false if neither is to be done.
@@ -32,19 +27,19 @@ func nextOfDetached(s Situation) (Step, bool) {
 	value, wanted := host.Annotations[metal3.DetachedAnnotation]
 	if !wanted {
 		calledOff := ErrorType(&host.Status) == metal3.DetachError && (node == nil || !isInLeavingMaintenance(host, node))
-		if IsDetached(host) || calledOff {
+		if host.IsDetached() || calledOff {
 			return Step{Do: Attach}, true
 		}
 		return Step{}, false
 	}
 	args, _ := metal3.ParseDetachedAnnotation(value) // a malformed value is treated like an empty one
 	switch state := host.Status.Provisioning.State; {
-	case host.Status.Provisioning.ID == "" && node == nil && !IsDetached(host):
+	case host.Status.Provisioning.ID == "" && node == nil && !host.IsDetached():
 		// The host was created with the annotation, for example from the YAML of a detached
 		// host. Ironic is not asked for anything until the host is attached.
 		return Step{Do: Detach}, true
 	case state == metal3.StateProvisioned, state == metal3.StateExternallyProvisioned, state == metal3.StateAvailable, state == metal3.StateReady:
-	case IsDetached(host):
+	case host.IsDetached():
 		return Step{Do: Wait}, true
 	default:
 		if !args.Force {
@@ -52,7 +47,7 @@ func nextOfDetached(s Situation) (Step, bool) {
 		}
 	}
 	switch {
-	case IsDetached(host):
+	case host.IsDetached():
 		return Step{Do: Wait}, true
 	case node == nil:
 		return Step{Do: Detach}, true
@@ -112,7 +107,7 @@ func nextOfDeleted(s Situation) Step {
 		return Step{Do: Wait} // only finalizers of others are left
 	case hasAnnotation(host, metal3.DetachedAnnotation):
 		return nextOfDeletedDetached(s)
-	case IsDetached(host):
+	case host.IsDetached():
 		return Step{Do: Attach} // so that it can be deprovisioned
 	case node != nil && isStuck(host, node):
 		return leaveIronic(s)
@@ -229,7 +224,7 @@ func nextOfDeletedIdle(s Situation) Step {
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
-	case isDeployed(node.ProvisionState) && s.Host.Status.Provisioning.State != metal3.StateExternallyProvisioned:
+	case node.ProvisionState.IsDeployed() && s.Host.Status.Provisioning.State != metal3.StateExternallyProvisioned:
 		return setState(metal3.StateDeleting) // another user of Ironic has deployed it, so it is left running
 	case s.Host.Status.Provisioning.State == metal3.StateProvisioned && !isSeenUndeployed(s.Host):
 		return setState(metal3.StateDeleting) // so is it if Ironic has lost the node, and has not adopted it yet

@@ -28,7 +28,7 @@ func provision(target ironic.ProvisionTarget, kind metal3.ErrorType) Step {
 func nextOfRegistering(s Situation) Step {
 	host, node := s.Host, s.node
 	switch {
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return takeOver(host)
 	case node.ProvisionState == ironic.DeployFail, node.ProvisionState == ironic.Error:
 		return nextOfOthersDeployment(s)
@@ -41,9 +41,6 @@ func nextOfRegistering(s Situation) Step {
 	}
 	return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 }
-
-// isDeployed reports whether something is deployed on a node in this state.
-func isDeployed(state ironic.ProvisionState) bool { return state.IsDeployed() }
 
 // takeOver returns the step for a node that was deployed by another user of Ironic, or whose host has lost
 // its status. If the spec asks for an image, a person has to confirm that it is what the machine runs.
@@ -63,7 +60,7 @@ func nextOfInspecting(s Situation) Step {
 	host, node := s.Host, s.node
 	inspect := provision(ironic.TargetInspect, metal3.InspectionError)
 	switch {
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return takeOver(host)
 	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.InspectionError)
@@ -117,7 +114,7 @@ func toManageable(s Situation) Step {
 func nextOfPreparing(s Situation) Step {
 	host, node := s.Host, s.node
 	switch {
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return takeOver(host)
 	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.PreparationError)
@@ -149,7 +146,7 @@ func nextOfAvailable(s Situation) Step {
 	switch {
 	case isLateDeployment(host, node):
 		return setState(metal3.StateDeprovisioning)
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return takeOver(host)
 	case node.ProvisionState == ironic.AdoptFail:
 		return toManageable(s) // another client of Ironic has tried to adopt it
@@ -220,7 +217,7 @@ func nextOfProvisioning(s Situation) Step {
 	}
 	cancelled := deploy.AttemptChanged(host)
 	switch {
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return setState(metal3.StateProvisioned)
 	case cancelled && isDeploymentBegun(node.ProvisionState), node.ProvisionState == ironic.DeployWait && isForced(host):
 		return setState(metal3.StateDeprovisioning)
@@ -272,7 +269,7 @@ func nextOfOthersDeployment(s Situation) Step {
 	switch {
 	case isLateDeployment(host, node) && !node.ProvisionState.IsInTransit():
 		return setState(metal3.StateDeprovisioning)
-	case isDeployed(node.ProvisionState):
+	case node.ProvisionState.IsDeployed():
 		return takeOver(host)
 	case node.ProvisionState == ironic.CleanWait && isTimedOut(&host.Status):
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)

@@ -64,7 +64,7 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	switch {
 	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
-	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+	case host.IsDetached(), hasAnnotation(host, metal3.DetachedAnnotation):
 		return errors.New("it is detached")
 	case saved.State == metal3.StateProvisioning && deployed != nil && deployed.Rebuild != nil:
 		return errors.New("it is being rebuilt already")
@@ -127,7 +127,7 @@ func observePendingRebuild(status *metal3.BareMetalHostStatus, before *metal3.Ir
 		}
 		return
 	}
-	isAside := func(state ironic.ProvisionState) bool { return isDeployed(state) && state != ironic.Active }
+	isAside := func(state ironic.ProvisionState) bool { return state.IsDeployed() && state != ironic.Active }
 	if (isAside(node.ProvisionState) || isAside(ironic.ProvisionState(before.ProvisionState))) && d.Rebuild.StateChangedAt.Equal(before.StateChangedAt) {
 		d.Rebuild.StateChangedAt = node.StateChangedAt
 	}
@@ -182,7 +182,7 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 			return Step{Do: Wait, After: left} // as above: one that was sent twice has failed once
 		}
 		return s.retry(again, true)
-	case state.IsInTransit(), isDeployed(state): // another user of Ironic services or rescues the machine
+	case state.IsInTransit(), state.IsDeployed(): // another user of Ironic services or rescues the machine
 		return Step{Do: Wait}
 	}
 	// Ironic has lost the node, or somebody has undeployed it. Nothing is written to it as it is, and it is not adopted, because half

@@ -67,7 +67,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 	takeover := takeoverOf(node, WholeSeconds(now), held)
 	status.Record.Takeover = &takeover
 	status.Record.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
-	runs := isDeployed(node.ProvisionState)
+	runs := node.ProvisionState.IsDeployed()
 	switch {
 	case runs:
 		status.Record.Deployment = deploymentFound(host, node)

@@ -59,7 +59,7 @@ func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
 	switch {
 	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
-	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+	case host.IsDetached(), hasAnnotation(host, metal3.DetachedAnnotation):
 		return fmt.Errorf("it is detached: remove the annotation %s first", metal3.DetachedAnnotation)
 	case record.Transfer != nil:
 		return fmt.Errorf("it is being moved to %s already: call that off first, with a transfer to %s", ironic.DescribeInstance(record.Transfer.To), ironic.DescribeInstance(record.Ironic))
@@ -121,7 +121,7 @@ func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
 // its node is gone. The second result is false if neither is to be done now.
 func nextOfTransfer(s Situation) (Step, bool) {
 	host, node := s.Host, s.node
-	if host.Status.Record.Transfer == nil || IsDetached(host) || hasAnnotation(host, metal3.DetachedAnnotation) || !isTransferable(host, node) {
+	if host.Status.Record.Transfer == nil || host.IsDetached() || hasAnnotation(host, metal3.DetachedAnnotation) || !isTransferable(host, node) {
 		return Step{}, false
 	}
 	switch {

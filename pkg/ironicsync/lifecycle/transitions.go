@@ -183,11 +183,10 @@ func (t transition) dropOldReboot() {
 	}
 }
 
-// isDeployedByAnother reports whether a node that was being deployed runs something else in the end. Were that given the name of what
 // was to be deployed, the host would have it undeployed once Ironic has lost the node, and with it whose it is.
 func (t transition) isDeployedByAnother() bool {
 	d := t.status.Record.Deployment
-	return t.node != nil && isDeployed(t.node.ProvisionState) && d != nil && t.node.InstanceUUID != d.InstanceUUID && !isDeploymentConfirmed(t.host, t.node)
+	return t.node != nil && t.node.ProvisionState.IsDeployed() && d != nil && t.node.InstanceUUID != d.InstanceUUID && !isDeploymentConfirmed(t.host, t.node)
 }
 
 func enterExternallyProvisioned(t transition) {
@@ -246,7 +245,7 @@ func takeDeployment(host *metal3.BareMetalHost, node *Node) {
 		return // known from an earlier state
 	}
 	host.Status.Record.Deployment = deploymentFound(host, node)
-	host.Status.Record.Deployment.MayAdopt = !isDeployed(node.ProvisionState)
+	host.Status.Record.Deployment.MayAdopt = !node.ProvisionState.IsDeployed()
 }
 
 // isKnownDeployment reports whether what is deployed on a node is the host's: this server has recorded that it would
@@ -393,7 +392,7 @@ func IsNodeExpected(host *metal3.BareMetalHost) bool {
 
 // MarkAttached records that the host is in Ironic, or is to be registered there again.
 func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
-	if provision := &host.Status.OperationHistory.Provision; IsDetached(host) && host.Status.Provisioning.State == metal3.StateProvisioning && isUnderWay(*provision) {
+	if provision := &host.Status.OperationHistory.Provision; host.IsDetached() && host.Status.Provisioning.State == metal3.StateProvisioning && isUnderWay(*provision) {
 		provision.Start = WholeSeconds(now) // it begins anew, because the deployment has ended with the node
 	}
 	host.Status.OperationalStatus = metal3.OperationalStatusOK

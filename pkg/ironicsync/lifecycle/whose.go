@@ -194,7 +194,7 @@ func HasOwnNode(host *metal3.BareMetalHost) bool {
 // MayGetOwnNode reports whether the host's node may turn out to be the host's own: this server has not registered it yet, as after a
 // migration, or another host has the BMC for now. What has to be undone at its BMC waits for that, unless the host goes.
 func MayGetOwnNode(host *metal3.BareMetalHost) bool {
-	if host.Status.Provisioning.ID == "" || IsDetached(host) || !host.DeletionTimestamp.IsZero() {
+	if host.Status.Provisioning.ID == "" || host.IsDetached() || !host.DeletionTimestamp.IsZero() {
 		return false
 	}
 	if node := host.Status.Ironic; node != nil && node.Unproven != "" {

@@ -360,7 +360,7 @@ func (c *driver) reportNoIronic(ctx context.Context, host *metal3.BareMetalHost,
 		}
 		return c.recorder.Report(ctx, host, metal3.NoIronicReason, problem)
 	}
-	if said := host.Status.Record.Silence; lifecycle.IsDetached(host) || said != nil && said.Reason == problem && said.Cause == metal3.NoIronicReason {
+	if said := host.Status.Record.Silence; host.IsDetached() || said != nil && said.Reason == problem && said.Cause == metal3.NoIronicReason {
 		return nil
 	}
 	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {

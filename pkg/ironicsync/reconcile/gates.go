@@ -58,7 +58,7 @@ func newIndex(hosts hostindex.ListWatcher, settings Settings) *hostindex.Index {
 		lockedHosts:  func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isLocked(host) },
 		managedHosts: settings.manages,
 		registeredHosts: func(host *metal3.BareMetalHost) bool {
-			return lifecycle.IsNodeExpected(host) && !lifecycle.IsDetached(host)
+			return lifecycle.IsNodeExpected(host) && !host.IsDetached()
 		},
 		movingHosts: func(host *metal3.BareMetalHost) bool {
 			s := host.Status.Ironic

@@ -56,7 +56,7 @@ func enteredState(host *metal3.BareMetalHost) time.Time {
 // isLeftAlone reports whether nothing is done for a host because somebody wants it so: it is paused, detached or in a maintenance that
 // Ironic has not begun itself; or it is deleted, and waits only for the finalizers of others.
 func isLeftAlone(host *metal3.BareMetalHost) bool {
-	return metal3.IsPaused(host) || lifecycle.IsDetached(host) || lifecycle.IsInMaintenance(host) ||
+	return metal3.IsPaused(host) || host.IsDetached() || lifecycle.IsInMaintenance(host) ||
 		host.DeletionTimestamp != nil && !slices.Contains(host.Finalizers, metal3.BareMetalHostFinalizer)
 }
 

@@ -20,7 +20,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -189,7 +188,7 @@ func hasMachine(host *metal3.BareMetalHost) bool {
 	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
 		return false
 	}
-	return host.Status.OperationalStatus == metal3.OperationalStatusOK && !lifecycle.IsDetached(host)
+	return host.Status.OperationalStatus == metal3.OperationalStatusOK && !host.IsDetached()
 }
 
 func (s *neighbour) nameOf(host *metal3.BareMetalHost) string {

@@ -68,7 +68,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		AskedInVain:                 c.queue.askedInVain(host),
 		PowerAnswered:               c.queue.powerAnswered(host),
 	}
-	if node == nil && !lifecycle.IsDetached(host) {
+	if node == nil && !host.IsDetached() {
 		s.AnotherIronic, s.NodeMayExist = c.strange.of(host)
 	}
 	versions := c.secrets.Versions(host)

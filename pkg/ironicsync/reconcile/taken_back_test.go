@@ -11,7 +11,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
@@ -44,7 +43,7 @@ func TestTakenBackAfterLoss(t *testing.T) {
 				metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, `{"force":true}`)
 			})
 			w.setNode("protected", false)
-			w.after(10*time.Minute, "detached", func() bool { return lifecycle.IsDetached(w.host()) })
+			w.after(10*time.Minute, "detached", func() bool { return w.host().IsDetached() })
 			w.update(wantImage)
 			w.update(func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.DetachedAnnotation) })
 			w.after(5*time.Minute, "provisioned again", func() bool {

@@ -81,7 +81,7 @@ func (p *poller) recordSilence(ctx context.Context, silenceOf func(*metal3.BareM
 		host := &list.Items[i]
 		silence, said := silenceOf(host), host.Status.Record.Silence
 		saysSo := silence == nil || said != nil && (said.ConditionReason() == silence.ConditionReason() || said.Refused && silence.Cause == "")
-		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
+		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !host.IsDetached() && // else nothing of it is live
 			!saysSo && !host.Status.Record.IsLater() {
 			silent = append(silent, host)
 		}

@@ -127,7 +127,7 @@ func (c *Claims) describeOwner(ctx context.Context, host *metal3.BareMetalHost, 
 // there is none. (What only the spec, an annotation or an object says of a host can be anything.)
 func (c *Claims) describeOther(host *metal3.BareMetalHost, mac string) string {
 	for _, other := range without(host, c.hosts.WithMAC(mac)) {
-		if lifecycle.WasInspected(other) && !lifecycle.IsDetached(other) && lifecycle.HasNIC(other.Status.HardwareDetails, mac) {
+		if lifecycle.WasInspected(other) && !other.IsDetached() && lifecycle.HasNIC(other.Status.HardwareDetails, mac) {
 			return describe(other, host)
 		}
 	}

@@ -126,6 +126,11 @@ func (host *BareMetalHost) IsBoundToClaim() bool {
 	return ref != nil && ref.Kind == "HostClaim" && strings.HasPrefix(ref.APIVersion, GroupName+"/") && ref.UID != ""
 }
 
+// IsDetached reports whether the host has been taken out of Ironic on request.
+func (host *BareMetalHost) IsDetached() bool {
+	return host.Status.OperationalStatus == OperationalStatusDetached
+}
+
 // IsPaused reports whether an object has an annotation because of which nothing is done for it.
 func IsPaused(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()

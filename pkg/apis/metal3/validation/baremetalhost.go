@@ -53,7 +53,7 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	state := old.Status.Provisioning.State
 
 	if before := old.Spec.BMC.Address; host.Spec.BMC.Address != before && before != "" &&
-		old.Status.OperationalStatus != v1alpha1.OperationalStatusDetached &&
+		!old.IsDetached() &&
 		state != v1alpha1.StateRegistering && !isHeldForAnotherBMC(&old.Status) {
 		all = append(all, field.Forbidden(spec.Child("bmc", "address"),
 			"can be changed only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))

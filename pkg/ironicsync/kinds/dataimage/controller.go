@@ -137,7 +137,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 // isSameForImage reports whether two versions of a host are the same as far as DataImages are
 // concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
-	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
+	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && a.IsDetached() == b.IsDetached() &&
 		a.Status.PoweredOn == b.Status.PoweredOn &&
 		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State &&
 		lifecycle.HasOwnNode(a) == lifecycle.HasOwnNode(b) && lifecycle.MayGetOwnNode(a) == lifecycle.MayGetOwnNode(b) && (a.Status.Record.Hold == nil) == (b.Status.Record.Hold == nil) &&
@@ -209,7 +209,7 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 		return 0, c.release(ctx, image)
 	case lifecycle.MayGetOwnNode(host):
 		return 0, c.wait(ctx, image, "the host is not registered in Ironic yet")
-	case lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host):
+	case host.IsDetached() || !lifecycle.HasOwnNode(host):
 		return 0, c.release(ctx, image)
 	case host.Status.Record.Hold != nil: // somebody else may use the machine, and its drive
 		return 0, c.wait(ctx, image, "the host is held: "+host.Status.Record.Hold.Message)

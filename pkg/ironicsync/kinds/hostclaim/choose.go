@@ -16,7 +16,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // unhealthyAnnotations mark hosts that the remediation of Cluster API Provider Metal3 has given up: that of its v1beta2 types, and of those
@@ -185,7 +184,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 	switch {
 	case host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero(),
 		host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec) || deploy.Deployed(host),
-		metal3.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host), metav1.HasLabel(host.ObjectMeta, nodeReuseLabel),
+		metal3.IsPaused(host) || unhealthy || detached || host.IsDetached(), metav1.HasLabel(host.ObjectMeta, nodeReuseLabel),
 		status.Record.Error != nil || status.Record.Hold != nil || status.Record.IsLater(),
 		status.Ironic == nil || status.Ironic.Maintenance || !isIdle(status.Ironic):
 		return false

@@ -119,7 +119,7 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 	case host.Status.ErrorType != "":
 		reason = metal3.ErrorReason
 		message += fmt.Sprintf(", with a %s, about which its owner can find out more", host.Status.ErrorType)
-	case lifecycle.IsDetached(host):
+	case host.IsDetached():
 		message += ", and detached"
 	case state == metal3.StateProvisioned && runs(host, claim):
 		return condition(metal3.ProvisionedCondition, metav1.ConditionTrue, reason, "")

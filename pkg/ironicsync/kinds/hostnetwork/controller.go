@@ -145,7 +145,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case err != nil:
 		return 0, kinds.IgnoreNotFound(err)
-	case metal3.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
+	case metal3.IsPaused(host), !host.DeletionTimestamp.IsZero(), host.IsDetached(), !lifecycle.HasOwnNode(host),
 		host.Status.Record.Hold != nil, // Ironic changes the ports of an active node at once, and somebody else may use it
 		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
 		return 0, nil // it is reconciled when that changes

@@ -252,7 +252,7 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 	}
 	mayExist := subscription.Status.SubscriptionID != "" || mayBeCreated(subscription)
 	switch {
-	case !mayExist, host == nil, lifecycle.IsDetached(host):
+	case !mayExist, host == nil, host.IsDetached():
 	case lifecycle.MayGetOwnNode(host):
 		return c.report(ctx, subscription, fmt.Sprintf("%s: waiting for host %s to have its BMC registered in Ironic", notDeleted, host.Name))
 	case lifecycle.HasOwnNode(host):

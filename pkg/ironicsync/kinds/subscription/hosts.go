@@ -52,7 +52,7 @@ func hasReturned(old, host *metal3.BareMetalHost) bool {
 // isReady reports whether Ironic can be asked to talk to the host's BMC.
 func isReady(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
-	if node == nil || !lifecycle.HasOwnNode(host) || lifecycle.IsDetached(host) {
+	if node == nil || !lifecycle.HasOwnNode(host) || host.IsDetached() {
 		return false
 	}
 	switch ironic.ProvisionState(node.ProvisionState) {

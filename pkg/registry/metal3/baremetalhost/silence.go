@@ -25,7 +25,7 @@ type silence interface{ Silence() *metal3.Silence }
 // not changed in Ironic never gets: they would go on showing it long after Ironic is back.
 func showSilence(host *metal3.BareMetalHost, err error) *metal3.BareMetalHost {
 	var silent silence
-	if !errors.As(err, &silent) || host.Status.Provisioning.ID == "" || host.Status.OperationalStatus == metal3.OperationalStatusDetached ||
+	if !errors.As(err, &silent) || host.Status.Provisioning.ID == "" || host.IsDetached() ||
 		meta.IsStatusConditionFalse(host.Status.Conditions, metal3.IronicReachableCondition) {
 		return host
 	}
