@@ -220,7 +220,7 @@ func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// ObserveNode reads the node of a host, has what it says recorded, and returns it; see baremetalhost.NodeObserver.
+// ObserveNode reads the node of a host, has what it says recorded, and returns it; see baremetalhost.Nodes.
 func (f *Fleet) ObserveNode(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
 	m, err := f.named(host.Status.Record.Ironic)
 	if err != nil {

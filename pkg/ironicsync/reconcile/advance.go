@@ -197,7 +197,7 @@ func (c *driver) observeBefore(ctx context.Context, host *metal3.BareMetalHost, 
 		host, err := c.hosts.Get(ctx, host.Namespace, host.Name)
 		return host, observation{hostRead: true}, err
 	}
-	seen := observation{at: c.wallClock()}
+	seen := observation{at: c.clock.Now().Round(0)} // by the wall clock: the monotonic one stands still while the machine is suspended
 	fresh, node, err := c.refresher.FreshNode(ctx, host.Namespace, host.Name, step.Do != lifecycle.Wait)
 	seen.node = node
 	return fresh, seen, err
@@ -271,10 +271,6 @@ func (c *driver) supersededSince(host *metal3.BareMetalHost) func() bool {
 		return !recorder.HasSpecOf(host)(latest) || !maps.Equal(latest.Annotations, host.Annotations) || lifecycle.KeepsPower(latest) != lifecycle.KeepsPower(host)
 	}
 }
-
-// wallClock is the time without Go's monotonic reading, which stands still while the
-// machine is suspended.
-func (c *driver) wallClock() time.Time { return c.clock.Now().Round(0) }
 
 func jittered(d time.Duration) time.Duration {
 	return d/2 + time.Duration(rand.Int64N(int64(d)))

@@ -8,13 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
@@ -40,7 +38,7 @@ type poller struct {
 		// LastObserved returns when the latest complete observation began, whoever has asked for it.
 		LastObserved() time.Time
 	}
-	hosts    statusWriter
+	hosts    live.Hosts
 	index    *hostindex.Index
 	gates    *gates
 	queue    *Queue
@@ -58,12 +56,6 @@ type poller struct {
 	reported, refusalReported bool
 	// unread are the hosts whose nodes Ironic has not shown, while it has answered.
 	unread map[types.NamespacedName]unread
-}
-
-// statusWriter lists hosts and writes their statuses.
-type statusWriter interface {
-	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
-	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
 }
 
 func (p *poller) run(ctx context.Context) {

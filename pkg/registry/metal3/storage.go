@@ -44,9 +44,7 @@ func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, nam
 // Live brings the recorded status of hosts up to date with Ironic, and knows which Ironics there are.
 type Live interface {
 	baremetalhost.Refresher
-	baremetalhost.PasswordRedacter
-	baremetalhost.NodeProver
-	baremetalhost.NodeObserver
+	baremetalhost.Nodes
 	baremetalhost.Destinations
 	firmware.Refresher
 }
@@ -72,7 +70,7 @@ type Deps struct {
 // Storage returns the storage of each resource and subresource of v1alpha1.
 func (s *Stores) Storage(scheme *runtime.Scheme, deps Deps) map[string]rest.Storage {
 	recorded := store.NewHosts(s.Hosts)
-	sources := baremetalhost.Sources{Hosts: recorded, Ironic: deps.IronicOf, Prover: deps.Live, Observer: deps.Live, Passwords: deps.Live, Events: deps.Events}
+	sources := baremetalhost.Sources{Hosts: recorded, Ironic: deps.IronicOf, Nodes: deps.Live, Events: deps.Events}
 	hostREST := baremetalhost.NewREST(s.Hosts, deps.Live, deps.IronicOf, deps.Live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme, deps.Authorizer)
 	updates := baremetalhost.NewAdmission(deps.Admission, scheme)

@@ -139,7 +139,7 @@ func (s *subresource[R]) get(ctx context.Context, name string, read reader[R]) (
 	if err != nil {
 		return nil, err
 	}
-	ctx = s.Passwords.Guard(ctx, host)
+	ctx = s.Nodes.Guard(ctx, host)
 	if s.bmcs != nil {
 		if err := checkMachineIsOwn(host); err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	if err != nil {
 		return nil, err
 	}
-	ctx = r.Passwords.Guard(ctx, host)
+	ctx = r.Nodes.Guard(ctx, host)
 	if err := checkMachineIsOwn(host); err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 					o.host.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "n", InstanceUUID: "i", KeepPower: true}
 					o.node.InstanceUUID, o.node.ProvisionState = "i", ironic.Active
 				}
-				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
@@ -281,7 +281,7 @@ func TestActionReadsNodeTwice(t *testing.T) {
 				reads: -1, writes: -1,
 				after: test.after, observed: test.observed, unproven: test.unproven,
 			}
-			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
 			got, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

@@ -141,7 +141,7 @@ func (r *consoleREST) open(ctx context.Context, name string, place *console.Plac
 	if err != nil {
 		return nil, err
 	}
-	ctx = r.Passwords.Guard(ctx, host)
+	ctx = r.Nodes.Guard(ctx, host)
 	if err := checkMachineIsOwn(host); err != nil {
 		return nil, err
 	}

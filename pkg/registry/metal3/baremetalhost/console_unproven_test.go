@@ -21,6 +21,7 @@ import (
 // unproven is an etcd with one host, whose node Ironic has, and of which why says why it is not shown.
 type unproven struct {
 	Ironic
+	Nodes
 	host   *metal3.BareMetalHost
 	why    string
 	err    error
@@ -73,7 +74,7 @@ func TestConsoleOfUnprovenNode(t *testing.T) {
 			{err: errors.New("etcd is away"), code: apierrors.IsServiceUnavailable},
 		} {
 			u := &unproven{host: host, why: test.why, err: test.err}
-			r := &consoleREST{Sources: Sources{Hosts: u, Ironic: func(*metal3.BareMetalHost) (Ironic, error) { return u, nil }, Prover: u, Passwords: u, Events: enginetest.NoEvents{}}, consoles: u}
+			r := &consoleREST{Sources: Sources{Hosts: u, Ironic: func(*metal3.BareMetalHost) (Ironic, error) { return u, nil }, Nodes: u, Events: enginetest.NoEvents{}}, consoles: u}
 			_, err := r.open(t.Context(), "host", nil)
 			if !test.code(err) || u.opened != nil || !strings.Contains(err.Error(), test.why) || strings.Contains(err.Error(), "their") {
 				t.Errorf("paused %t: %v, opened %+v", paused, err, u.opened)
@@ -103,7 +104,7 @@ func TestConsoleInTheIronicOfItsHost(t *testing.T) {
 				}
 				return u, nil
 			}
-			r := &consoleREST{Sources: Sources{Hosts: u, Ironic: ironicOf, Prover: u, Passwords: u, Events: enginetest.NoEvents{}}, consoles: u}
+			r := &consoleREST{Sources: Sources{Hosts: u, Ironic: ironicOf, Nodes: u, Events: enginetest.NoEvents{}}, consoles: u}
 			_, err := r.open(t.Context(), "host", nil)
 			if diff := cmp.Diff(test.opened, u.opened); diff != "" || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%s%v", diff, err)

@@ -48,7 +48,7 @@ func TestActionOnHostThatMovesWhenItIsWritten(t *testing.T) {
 					node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOn},
 					reads: -1, writes: -1, answer: &ironic.APIError{Status: 400, Op: "test", Message: "the machine is sealed"},
 				}
-				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 				changers := baremetalhost.HostChangers{User: movesWhenWritten{o}, Own: o}
 				action := baremetalhost.NewInspectREST(sources, changers)
 				if _, is := test.request.(*metal3.HostPower); is {
@@ -84,7 +84,7 @@ func TestInspectionOfReplacedHost(t *testing.T) {
 		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available},
 		reads: -1, writes: -1, answer: errors.New("not to be asked"),
 	}
-	sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 	action := baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: replacedWhenWritten{o}, Own: o})
 	_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostInspection{}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "another host has its name") {

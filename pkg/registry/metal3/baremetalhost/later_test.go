@@ -28,7 +28,7 @@ func TestLaterRecordIsNotActedOn(t *testing.T) {
 			node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOn},
 			reads: -1, writes: -1,
 		}
-		sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+		sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 		power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 		ctx := genericapirequest.WithNamespace(t.Context(), storetest.Namespace)
 		requests := map[string]func() error{

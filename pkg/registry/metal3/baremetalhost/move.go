@@ -71,7 +71,7 @@ func (r *REST) release(ctx context.Context, host *metal3.BareMetalHost) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	ctx = r.passwords.Guard(ctx, host)
+	ctx = r.nodes.Guard(ctx, host)
 	asked, err := r.ironicOf(host)
 	if err != nil {
 		return releaseFailed(host, err)

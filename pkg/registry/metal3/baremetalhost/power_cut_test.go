@@ -71,7 +71,7 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 			if test.denied {
 				user = deniedChanges{o}
 			}
-			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: user, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			if (err != nil) != (test.denied || test.answer != nil) {
@@ -128,7 +128,7 @@ func TestPowerOfMachineThatIsLeftOn(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", InstanceUUID: "i", ProvisionState: ironic.Active, PowerState: test.power},
 				reads: -1, writes: -1, answer: test.answer,
 			}
-			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: test.dryRun})
 			if (err != nil) != (test.answer != nil) {

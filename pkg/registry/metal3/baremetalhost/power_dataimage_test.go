@@ -58,7 +58,7 @@ func TestPowerOnWithDataImage(t *testing.T) {
 		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 		reads: -1, writes: -1,
 	}
-	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, everyDataImage{}, noPolicies{}, o.cuts())
 	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
 	answer, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
@@ -168,7 +168,7 @@ func askPower(t *testing.T, action metal3.PowerAction, images store.Getter[*meta
 	}
 	change(o.host, o.node)
 	asked := &switched{oneHost: o}
-	sources := baremetalhost.Sources{Hosts: o, Ironic: asked.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: asked.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 	power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, images, policies, o.cuts())
 	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: action, Mode: metal3.PowerModeHard}}
 	if _, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
@@ -198,7 +198,7 @@ func TestPowerOnWithoutEtcd(t *testing.T) {
 		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 		reads: -1, writes: -1,
 	}
-	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, unreadableDataImages{}, noPolicies{}, o.cuts())
 	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
 	_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

@@ -95,7 +95,7 @@ func TestFencedDuringInspection(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: test.state, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Nodes: m, Events: enginetest.NoEvents{}}
 			inspect := baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost})
 			_, err := inspect.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostInspection{}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			if !slices.Equal(m.asked, test.want) || (err == nil) != (test.want != nil) || err != nil && !apierrors.IsConflict(err) {
@@ -150,7 +150,7 @@ func TestFencedDuringPower(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Nodes: m, Events: enginetest.NoEvents{}}
 			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 			_, err := power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
@@ -193,7 +193,7 @@ func TestPowerOnIsRecorded(t *testing.T) {
 				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 				reads: -1, writes: -1, answer: test.answer,
 			}}
-			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Prover: m, Observer: m, Passwords: m, Events: enginetest.NoEvents{}}
+			sources := baremetalhost.Sources{Hosts: m, Ironic: m.ironic, Nodes: m, Events: enginetest.NoEvents{}}
 			power := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: m, Own: m.oneHost}, noDataImages{}, noPolicies{}, m.cuts())
 			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 			_, _ = power.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

@@ -44,7 +44,7 @@ func TestPowerOfHostServicedAtReboot(t *testing.T) {
 			node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: test.power},
 			reads: -1, writes: -1,
 		}
-		sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Prover: o, Observer: o, Passwords: o, Events: enginetest.NoEvents{}}
+		sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Nodes: o, Events: enginetest.NoEvents{}}
 		action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, onReboot{}, o.cuts())
 		request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
 		answer, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

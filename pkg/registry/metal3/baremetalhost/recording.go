@@ -60,7 +60,7 @@ func (r *recordingREST[R]) record(ctx context.Context, name string, request R, d
 		if err != nil {
 			return err
 		}
-		node, err := r.nodeFor(r.Passwords.Guard(ctx, host), host, request)
+		node, err := r.nodeFor(r.Nodes.Guard(ctx, host), host, request)
 		if err != nil {
 			return err
 		}

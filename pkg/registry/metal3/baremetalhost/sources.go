@@ -36,20 +36,22 @@ type HostChangers struct {
 	Own HostChanger
 }
 
-// NodeProver reports whether a node that Ironic has just returned is the host's. The status of a host, which says which node
-// it has, is no proof of that. What it says is for the user of the host, and reveals nothing of a node of others.
-type NodeProver interface {
-	// WhyUnproven says why nothing may be shown of the node, or done with it; empty if it is the host's.
+// Nodes reads the nodes of hosts, and knows whose they are.
+type Nodes interface {
+	// WhyUnproven says why nothing may be shown of a node that Ironic has just returned, or done with it; empty if it is the
+	// host's, of which the status that names it is no proof. What it says is for the user of the host, and reveals nothing of a
+	// node of others.
 	WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
 	// WhyUnconfirmable says why not even a person can confirm that the node is the host's; empty if one can.
 	WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
-}
-
-// NodeObserver records what nodes say of their hosts.
-type NodeObserver interface {
 	// ObserveNode reads the host's node, records what it says, and returns it without passwords in its texts, also with an
 	// error that says why it could not be recorded. The node is nil if it is none of the host's.
 	ObserveNode(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error)
+	// RedactPassword removes the password of the host's BMC from the texts of its node. After
+	// an error, these texts must not be shown to anybody.
+	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
+	// Guard returns a context for requests to Ironic about the host, whose errors have no password in them.
+	Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context
 }
 
 // EventRecorder has events written about hosts. It never blocks.
@@ -60,12 +62,10 @@ type EventRecorder interface {
 
 // Sources is where actions read hosts and their nodes from.
 type Sources struct {
-	Hosts     store.Getter[*metal3.BareMetalHost]
-	Ironic    IronicOf
-	Prover    NodeProver
-	Observer  NodeObserver
-	Passwords PasswordRedacter
-	Events    EventRecorder
+	Hosts  store.Getter[*metal3.BareMetalHost]
+	Ironic IronicOf
+	Nodes  Nodes
+	Events EventRecorder
 }
 
 // describedRequest is a request that says what it is for.
@@ -114,12 +114,12 @@ func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMe
 // It refuses a node of which it is not proven that it is the host's, whether the host is paused or not: everything that is
 // done with a node, or told of it, begins here.
 func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (Ironic, *ironic.Node, error) {
-	return s.nodeUnless(ctx, host, s.Prover.WhyUnproven)
+	return s.nodeUnless(ctx, host, s.Nodes.WhyUnproven)
 }
 
 // nodeToTakeOver is nodeOf for a person who is about to confirm that the node is the host's.
 func (s *Sources) nodeToTakeOver(ctx context.Context, host *metal3.BareMetalHost) (Ironic, *ironic.Node, error) {
-	return s.nodeUnless(ctx, host, s.Prover.WhyUnconfirmable)
+	return s.nodeUnless(ctx, host, s.Nodes.WhyUnconfirmable)
 }
 
 func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, why func(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error)) (Ironic, *ironic.Node, error) {
@@ -147,7 +147,7 @@ func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, wh
 	case refusal != "":
 		return nil, nil, conflict(host, errors.New(refusal))
 	}
-	if err := s.Passwords.RedactPassword(ctx, host, node); err != nil {
+	if err := s.Nodes.RedactPassword(ctx, host, node); err != nil {
 		// The texts must not be shown, but the action is possible all the same.
 		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), ""
 	}
@@ -157,11 +157,11 @@ func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, wh
 // nodeAfter reads the node of the host once more, as an action has left it, and has it recorded: who watches the host need not wait
 // for the next poll. The error says why the node cannot be shown.
 func (s *Sources) nodeAfter(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
-	node, err := s.Observer.ObserveNode(ctx, host)
+	node, err := s.Nodes.ObserveNode(ctx, host)
 	if node == nil {
 		return nil, cmp.Or(err, errors.New("it is none of the host's"))
 	}
-	why, err := s.Prover.WhyUnproven(ctx, host, node)
+	why, err := s.Nodes.WhyUnproven(ctx, host, node)
 	if err == nil && why != "" {
 		err = errors.New(why)
 	}

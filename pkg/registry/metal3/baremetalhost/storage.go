@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
@@ -30,15 +29,6 @@ type Refresher interface {
 	ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
 	// RefreshAll does for all hosts of a namespace what RefreshHost does for one. Empty is all namespaces.
 	RefreshAll(ctx context.Context, namespace string) error
-}
-
-// PasswordRedacter removes passwords from Ironic's texts.
-type PasswordRedacter interface {
-	// RedactPassword removes the password of the host's BMC from the texts of its node. After
-	// an error, these texts must not be shown to anybody.
-	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
-	// Guard returns a context for requests to Ironic about the host, whose errors have no password in them.
-	Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context
 }
 
 // NewStore returns a store of the hosts as they are recorded in etcd, without a refresh from
@@ -67,15 +57,15 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 // REST serves baremetalhosts.
 type REST struct {
 	kind.Live
-	live      Refresher
-	ironicOf  IronicOf
-	passwords PasswordRedacter
+	live     Refresher
+	ironicOf IronicOf
+	nodes    Nodes
 }
 
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
-func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf, passwords PasswordRedacter) *REST {
+func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf, nodes Nodes) *REST {
 	registerMetrics()
-	return &REST{kind.Live{Store: store, One: live.RefreshHost, All: live.RefreshAll, Seen: countRead}, live, ironicOf, passwords}
+	return &REST{kind.Live{Store: store, One: live.RefreshHost, All: live.RefreshAll, Seen: countRead}, live, ironicOf, nodes}
 }
 
 var (
