@@ -32,7 +32,7 @@ func (a *asker) ask(ctx context.Context, task *Task) error {
 	switch {
 	case step.Do == lifecycle.SwitchPower:
 		note, isNoted = notePower(task, now)
-	case lifecycle.MustAsk(step):
+	case lifecycle.NeedsIntent(step):
 		note = func(h *metal3.BareMetalHost) bool {
 			return lifecycle.Ask(h, step, task.AskedInVain, task.AskedKnownFor, now)
 		}

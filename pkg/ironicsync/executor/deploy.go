@@ -37,7 +37,7 @@ func (d *deployments) request(ctx context.Context, task *Task, target ironic.Pro
 		return err
 	}
 	err := d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
-	task.notCarriedOut = lifecycle.MustAsk(task.Step) && ironic.IsNotCarriedOut(err)
+	task.notCarriedOut = lifecycle.NeedsIntent(task.Step) && ironic.IsNotCarriedOut(err)
 	return err
 }
 

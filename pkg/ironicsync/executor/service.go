@@ -148,7 +148,7 @@ func (s *services) end(ctx context.Context, task *Task) error {
 	}
 	if task.Node.Maintenance {
 		if err := s.ironic.ClearMaintenance(ctx, task.Fence, task.Node.UUID); err != nil {
-			task.notCarriedOut = lifecycle.MustAsk(task.Step) // the request has not been sent
+			task.notCarriedOut = lifecycle.NeedsIntent(task.Step) // the request has not been sent
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (s *services) end(ctx context.Context, task *Task) error {
 		options.ServiceSteps = []ironic.StepRequest{harmlessStep}
 	}
 	err := s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, task.Step.Target, options)
-	task.notCarriedOut = lifecycle.MustAsk(task.Step) && ironic.IsNotCarriedOut(err)
+	task.notCarriedOut = lifecycle.NeedsIntent(task.Step) && ironic.IsNotCarriedOut(err)
 	if ironic.IsWrongState(err) {
 		return nil // somebody was quicker, and the next observation says what to do
 	}

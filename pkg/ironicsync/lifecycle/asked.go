@@ -48,8 +48,8 @@ func targetOf(step Step) (ironic.ProvisionTarget, bool) {
 	return "", false
 }
 
-// MustAsk reports whether the request of a step is to be recorded with Ask before it is sent.
-func MustAsk(step Step) bool {
+// NeedsIntent reports whether the request of a step is to be recorded with Ask before it is sent.
+func NeedsIntent(step Step) bool {
 	_, must := targetOf(step)
 	return must
 }

@@ -17,7 +17,7 @@ import (
 // host. The host is preparing from then on. It returns an error that says why the host does not
 // permit it.
 func RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep, now time.Time) error {
-	if err := cleanObstacle(host, RecordOf(node)); err != nil {
+	if err := cleanObstacle(host, NodeFromIronic(node)); err != nil {
 		return err
 	}
 	status := &host.Status

@@ -180,7 +180,7 @@ func IdentifyDeployment(host *metal3.BareMetalHost, node *ironic.Node, now time.
 	record := &host.Status.Record
 	if record.Deployment == nil {
 		isOwn := IsOwnInstance(host, node.UUID, node.InstanceUUID)
-		takeDeployment(host, RecordOf(node))
+		takeDeployment(host, NodeFromIronic(node))
 		if !isOwn {
 			record.Deployment.InstanceUUID = ""
 		}

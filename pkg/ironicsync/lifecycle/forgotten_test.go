@@ -68,7 +68,7 @@ func TestForgottenNode(t *testing.T) {
 				test.change(node)
 			}
 			for _, at := range []time.Time{now.Add(-test.seen), now} {
-				if isStuck(host, RecordOf(node)) {
+				if isStuck(host, NodeFromIronic(node)) {
 					t.Error("the node is given up at once")
 				}
 				host.Status, _ = Observe(host, Observation{Node: node}, at)
@@ -192,7 +192,7 @@ func TestFoundWhileComingOn(t *testing.T) {
 		"off": {node: nodeIn(ironic.Active, off)}, "on": {node: nodeIn(ironic.Active), want: true},
 		"coming on": {node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: true},
 	} {
-		if got := deploymentFound(newHost(offline), RecordOf(test.node)).KeepPower; got != test.want {
+		if got := deploymentFound(newHost(offline), NodeFromIronic(test.node)).KeepPower; got != test.want {
 			t.Errorf("%s: left on: %t", name, got)
 		}
 	}

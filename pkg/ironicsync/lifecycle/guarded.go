@@ -8,11 +8,11 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// guarded is step, if nothing contradicts it. What does is recorded first.
-func guarded(s Situation, step Step) Step {
+// applyGuards returns step, if nothing contradicts it. What does is recorded first.
+func applyGuards(s Situation, step Step) Step {
 	found := contradictionOf(s, step)
 	held := s.Host.Status.Record.Hold
-	if found != nil && found.anything && s.node != nil && hasAnnotation(s.Host, metal3.DetachedAnnotation) {
+	if found != nil && found.blocksAll && s.node != nil && hasAnnotation(s.Host, metal3.DetachedAnnotation) {
 		found.message += notDetached
 	}
 	if found == nil && isUnknown(s) {
@@ -61,7 +61,7 @@ func permitted(s Situation, step Step) Step {
 
 // leaves is what a recorded contradiction leaves of a step.
 func (c *contradiction) leaves(step Step) Step {
-	if c.anything && step.asksIronic() || step.Interrupts() || step.Do == Begin {
+	if c.blocksAll && step.asksIronic() || step.Interrupts() || step.Do == Begin {
 		step = Step{Do: Wait}
 	}
 	if step.Do == Wait && step.After == 0 && (c.reason == metal3.BMCInUseReason || c.reason == metal3.AnotherIronicReason) {

@@ -87,8 +87,8 @@ func (n *Node) IsLocked() bool { return ironic.IsWorkedOn(n.ProvisionState, n.Re
 // IsLockedByItself is ironic.IsLockedByItself.
 func (n *Node) IsLockedByItself() bool { return ironic.IsLockedByItself(n.OwnParent, n.LastError) }
 
-// RecordOf returns node as an observation records it.
-func RecordOf(node *ironic.Node) *Node {
+// NodeFromIronic returns node as an observation records it.
+func NodeFromIronic(node *ironic.Node) *Node {
 	return NodeOf(&metal3.BareMetalHostStatus{Ironic: ironicStatus(node)})
 }
 

@@ -33,7 +33,7 @@ func (o Observation) IsConcealed(host *metal3.BareMetalHost) bool {
 	if o.Node == nil {
 		return false
 	}
-	_, is := isConcealed(host, RecordOf(o.Node), o.Cluster)
+	_, is := isConcealed(host, NodeFromIronic(o.Node), o.Cluster)
 	return is
 }
 
@@ -117,7 +117,7 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 	case seen.Node == nil:
 		observeMissing(&status, host, now)
 	default:
-		if reason, is := isConcealed(host, RecordOf(seen.Node), seen.Cluster); is {
+		if reason, is := isConcealed(host, NodeFromIronic(seen.Node), seen.Cluster); is {
 			concealNode(&status, reason)
 			break
 		}

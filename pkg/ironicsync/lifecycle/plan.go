@@ -257,9 +257,9 @@ func Next(s Situation) Step {
 	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
 		step = Step{Do: ForgetRequest}
 	}
-	step = guarded(s, step)
+	step = applyGuards(s, step)
 	if s.mustSwitchOnFor(step) {
-		step = guarded(s, s.switchOnForReset())
+		step = applyGuards(s, s.switchOnForReset())
 	}
 	return forgetting(s, step)
 }

@@ -29,7 +29,7 @@ func nextOfRegistering(s Situation) Step {
 	host, node := s.Host, s.node
 	switch {
 	case node.ProvisionState.IsDeployed():
-		return takeOver(host)
+		return adoptAsFound(host)
 	case node.ProvisionState == ironic.DeployFail, node.ProvisionState == ironic.Error:
 		return nextOfOthersDeployment(s)
 	case node.ProvisionState.IsInTransit():
@@ -42,9 +42,9 @@ func nextOfRegistering(s Situation) Step {
 	return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 }
 
-// takeOver returns the step for a node that was deployed by another user of Ironic, or whose host has lost
+// adoptAsFound returns the step for a node that was deployed by another user of Ironic, or whose host has lost
 // its status. If the spec asks for an image, a person has to confirm that it is what the machine runs.
-func takeOver(host *metal3.BareMetalHost) Step {
+func adoptAsFound(host *metal3.BareMetalHost) Step {
 	if host.Spec.ExternallyProvisioned {
 		return setState(metal3.StateExternallyProvisioned)
 	}
@@ -61,7 +61,7 @@ func nextOfInspecting(s Situation) Step {
 	inspect := provision(ironic.TargetInspect, metal3.InspectionError)
 	switch {
 	case node.ProvisionState.IsDeployed():
-		return takeOver(host)
+		return adoptAsFound(host)
 	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.InspectionError)
 	case node.ProvisionState.IsInTransit():
@@ -115,7 +115,7 @@ func nextOfPreparing(s Situation) Step {
 	host, node := s.Host, s.node
 	switch {
 	case node.ProvisionState.IsDeployed():
-		return takeOver(host)
+		return adoptAsFound(host)
 	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():
@@ -147,7 +147,7 @@ func nextOfAvailable(s Situation) Step {
 	case isLateDeployment(host, node):
 		return setState(metal3.StateDeprovisioning)
 	case node.ProvisionState.IsDeployed():
-		return takeOver(host)
+		return adoptAsFound(host)
 	case node.ProvisionState == ironic.AdoptFail:
 		return toManageable(s) // another client of Ironic has tried to adopt it
 	case node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable:
@@ -270,7 +270,7 @@ func nextOfOthersDeployment(s Situation) Step {
 	case isLateDeployment(host, node) && !node.ProvisionState.IsInTransit():
 		return setState(metal3.StateDeprovisioning)
 	case node.ProvisionState.IsDeployed():
-		return takeOver(host)
+		return adoptAsFound(host)
 	case node.ProvisionState == ironic.CleanWait && isTimedOut(&host.Status):
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case node.ProvisionState.IsInTransit():

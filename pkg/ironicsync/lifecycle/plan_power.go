@@ -299,7 +299,7 @@ func isWantedOn(host *metal3.BareMetalHost) bool {
 // it waits for a person: the host is paused or held, or its node is in a maintenance that somebody has asked for, or in a state that
 // somebody has led it to. Of a hold, the leader does what interrupts nothing (see contradiction.leaves).
 func SwitchesOn(host *metal3.BareMetalHost, has *ironic.Node) bool {
-	node := RecordOf(has)
+	node := NodeFromIronic(has)
 	switch {
 	case metal3.IsPaused(host), isInMaintenance(node, LeavingReason(host)), isRescue(node.ProvisionState):
 		return false

@@ -16,7 +16,7 @@ import (
 // these does not hold, the step is not taken, and the condition Held says why.
 
 // guards are what is asked before each step, in this order: the first one that finds something decides. They only judge; what is
-// recorded, and what is done instead of the step, follows in guarded.
+// recorded, and what is done instead of the step, follows in applyGuards.
 var guards = []guard{
 	{of: everyHost, finds: []string{metal3.RestoredReason}, check: restoredEtcd},
 	{of: everyHost, finds: []string{metal3.OperatorRunningReason}, check: runningOperator},
@@ -69,9 +69,9 @@ func (of scope) includes(s Situation) bool {
 // contradiction is why a step must not be taken.
 type contradiction struct {
 	reason, message string
-	// anything is set where nothing at all may be asked of Ironic for the node, because it
+	// blocksAll is set where nothing at all may be asked of Ironic for the node, because it
 	// may not be the host's. Otherwise only what interrupts the machine must not.
-	anything bool
+	blocksAll bool
 	// foreign is set where the node is another host's or may be, so that the host may go without it.
 	foreign bool
 	// other is the host that seems to be of the same machine.

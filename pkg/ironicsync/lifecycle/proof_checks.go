@@ -19,14 +19,14 @@ func restoredEtcd(s Situation, step Step) *contradiction {
 	if s.Restored == "" {
 		return nil
 	}
-	return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
+	return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), blocksAll: true}
 }
 
 func runningOperator(s Situation, _ Step) *contradiction {
 	if s.OperatorRunning == "" {
 		return nil
 	}
-	return &contradiction{reason: metal3.OperatorRunningReason, message: s.OperatorRunning, anything: true}
+	return &contradiction{reason: metal3.OperatorRunningReason, message: s.OperatorRunning, blocksAll: true}
 }
 
 // unreadableStatus is that a host brings along a status that cannot be read, so that it is not known what its machine runs. Without the
@@ -40,7 +40,7 @@ func unreadableStatus(s Situation, _ Step) *contradiction {
 	if err == nil {
 		return nil
 	}
-	return &contradiction{reason: metal3.StatusUnreadableReason, anything: true, message: fmt.Sprintf(
+	return &contradiction{reason: metal3.StatusUnreadableReason, blocksAll: true, message: fmt.Sprintf(
 		"The annotation %s, with which the host was created, cannot be read, so it is not known what the machine runs: it %v. Correct the annotation. Without it, the host would be a new one: if its spec has an image, its disks would be erased",
 		metal3.StatusAnnotation, err)}
 }
@@ -61,7 +61,7 @@ func anotherIronic(s Situation, _ Step) *contradiction {
 		hasAnnotation(host, metal3.DetachedAnnotation): // a person lets it go, and nothing is asked of Ironic for that
 		return nil
 	}
-	return &contradiction{reason: metal3.AnotherIronicReason, anything: true, message: fmt.Sprintf(
+	return &contradiction{reason: metal3.AnotherIronicReason, blocksAll: true, message: fmt.Sprintf(
 		"Ironic has neither the node of this host nor that of any other host that was registered in it, but it has other nodes. Its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Correct the address (the server's flags, or spec.endpoint of the IronicInstance). If the address is right, and this Ironic has lost its database, create a node in it with the name %q and the address of the host's BMC: all hosts are then registered again. To let this host go without its machine being touched, detach it",
 		NodeName(host))}
 }
@@ -90,7 +90,7 @@ func deploymentGone(s Situation, _ Step) *contradiction {
 	if !isGone(s.Host) {
 		return nil
 	}
-	return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&s.Host.Status, s.Host.Status.Record.Deployment.Gone)}
+	return &contradiction{reason: metal3.DeploymentGoneReason, blocksAll: true, message: goneMessage(&s.Host.Status, s.Host.Status.Record.Deployment.Gone)}
 }
 
 // sharedMachine is that somebody may use the machine through another node or host. Whoever has confirmed that another node has the BMC has not

@@ -25,18 +25,18 @@ import (
 // RequestRebuild records that the image of a provisioned host is to be written again. The host is
 // provisioning from then on. It returns an error that says why the host does not permit it.
 func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) error {
-	if err := rebuildObstacle(host, RecordOf(node)); err != nil {
+	if err := rebuildObstacle(host, NodeFromIronic(node)); err != nil {
 		return err
 	}
 	status := &host.Status
 	endHold(&status.Record)
-	if goneDeployment(status) != nil && RecordOf(node).ProvisionState == ironic.Available {
+	if goneDeployment(status) != nil && NodeFromIronic(node).ProvisionState == ironic.Available {
 		Enter(host, Step{Do: SetState, State: metal3.StateProvisioning}, now) // Ironic rebuilds active nodes only
 		Render(host, now)
 		return nil
 	}
 	status.Record.Deployment.Gone = nil
-	status.Record.Deployment.Rebuild = &metal3.Rebuild{RequestedAt: WholeSeconds(now), StateChangedAt: RecordOf(node).StateChangedAt}
+	status.Record.Deployment.Rebuild = &metal3.Rebuild{RequestedAt: WholeSeconds(now), StateChangedAt: NodeFromIronic(node).StateChangedAt}
 	status.Provisioning.State = metal3.StateProvisioning
 	status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 	status.LastAttemptedImage = imageOf(host)
@@ -109,7 +109,7 @@ func pendingRebuild(host *metal3.BareMetalHost) *metal3.Rebuild {
 
 // HasRebuildBegun reports whether Ironic has begun the rebuild of a node that is active.
 func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
-	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
+	return hasStateChanged(rebuild.StateChangedAt, NodeFromIronic(node))
 }
 
 // observePendingRebuild follows a node that is serviced or rescued before Ironic was asked for the rebuild, which would be taken for the

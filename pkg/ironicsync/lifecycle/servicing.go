@@ -58,7 +58,7 @@ func IsSameService(host *metal3.BareMetalHost, requested *metal3.Servicing) bool
 
 // HasServiceBegun reports whether Ironic has begun the service of a node that is active.
 func HasServiceBegun(service *metal3.Servicing, node *ironic.Node) bool {
-	return hasStateChanged(service.StateChangedAt, RecordOf(node))
+	return hasStateChanged(service.StateChangedAt, NodeFromIronic(node))
 }
 
 // openService returns the service of the host's node that has not ended, or has failed in such a way

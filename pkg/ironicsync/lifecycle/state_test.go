@@ -80,7 +80,7 @@ func TestStateOf(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s, %s: %q is no state", what, columns[i], cell)
 			}
-			if got := stateOf(newHost(withState(before)), RecordOf(node)); got != want {
+			if got := stateOf(newHost(withState(before)), NodeFromIronic(node)); got != want {
 				t.Errorf("Ironic says %s, stored was %q: state is %q, want %q", what, before, got, want)
 			}
 		}

@@ -51,7 +51,7 @@ func confirmApart(record *metal3.HostRecord) {
 // deprovisioned. If the host is held because its machine seems to be that of another host, it is only recorded that it is not.
 // It returns an error that says why nobody can confirm that now.
 func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) error {
-	status, node := &host.Status, RecordOf(seen)
+	status, node := &host.Status, NodeFromIronic(seen)
 	if held := status.Record.Hold; held != nil && held.Other != "" {
 		confirmApart(&status.Record) // the node is not in doubt
 		Render(host, now)

@@ -24,7 +24,7 @@ func RequestTransfer(host *metal3.BareMetalHost, node *ironic.Node, to string, n
 	if pending := host.Status.Record.Transfer; pending != nil && pending.To == to {
 		return nil // it is as requested
 	}
-	if err := transferObstacle(host, RecordOf(node)); err != nil {
+	if err := transferObstacle(host, NodeFromIronic(node)); err != nil {
 		return err
 	}
 	host.Status.Record.Transfer = &metal3.Transfer{To: to, RequestedAt: WholeSeconds(now)}

@@ -21,7 +21,7 @@ func WhyUnproven(host *metal3.BareMetalHost, node *ironic.Node, cluster string) 
 	if host.Status.Record.IsLater() {
 		return host.Status.Record.WhyLeftAlone()
 	}
-	if c := unproven(host, RecordOf(node), cluster); c != nil {
+	if c := unproven(host, NodeFromIronic(node), cluster); c != nil {
 		return c.message
 	}
 	return ""
@@ -67,12 +67,12 @@ func isConcealed(host *metal3.BareMetalHost, node *Node, cluster string) (reason
 const NodeOfAnotherHost = "The node in Ironic belongs to another host. Delete this host, which leaves the machine as it is, and create it with the BMC and the MAC address of a machine of its own"
 
 func nodeOfAnotherHost() *contradiction {
-	return &contradiction{reason: metal3.NodeOfAnotherHostReason, anything: true, foreign: true, message: NodeOfAnotherHost}
+	return &contradiction{reason: metal3.NodeOfAnotherHostReason, blocksAll: true, foreign: true, message: NodeOfAnotherHost}
 }
 
 // contradictionFor returns the contradiction with a reason for which a node is unproven.
 func contradictionFor(host *metal3.BareMetalHost, node *Node, reason string) *contradiction {
-	c := &contradiction{reason: reason, anything: true, foreign: true}
+	c := &contradiction{reason: reason, blocksAll: true, foreign: true}
 	id := host.Status.Provisioning.ID // which the user knows
 	switch {
 	case reason == metal3.NodeOfAnotherHostReason:

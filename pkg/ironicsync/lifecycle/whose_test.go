@@ -17,7 +17,7 @@ func TestWhoseNodeIs(t *testing.T) {
 	mark := func(host, cluster ironic.Text) ironic.Marks { return ironic.Marks{Host: host, Cluster: cluster} }
 	takenOver := func(node ironic.Node) hostOption {
 		return func(h *metal3.BareMetalHost) {
-			is := takeoverOf(RecordOf(&node), WholeSeconds(now), "")
+			is := takeoverOf(NodeFromIronic(&node), WholeSeconds(now), "")
 			h.Status.Record.Takeover = &is
 		}
 	}
@@ -72,7 +72,7 @@ func TestWhoseNodeIs(t *testing.T) {
 			takeover.NodeUUID, takeover.InstanceUUID = test.node.UUID, test.node.InstanceUUID
 		}
 		reason := ""
-		if c := unproven(host, RecordOf(&test.node), test.cluster); c != nil {
+		if c := unproven(host, NodeFromIronic(&test.node), test.cluster); c != nil {
 			reason = c.reason
 		}
 		if reason != test.want {

@@ -44,7 +44,7 @@ func (p Prover) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost
 // whyAnothers says that another host of this cluster has the node. The hosts are listed only for a node that does not say
 // whose it is, by its name and its marks.
 func (p Prover) whyAnothers(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
-	seen := lifecycle.RecordOf(node)
+	seen := lifecycle.NodeFromIronic(node)
 	if !lifecycle.MayBeOfAnotherHost(host, seen) {
 		return "", nil
 	}

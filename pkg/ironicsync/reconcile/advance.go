@@ -282,7 +282,7 @@ func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.B
 	inVain, powerAnswered := c.queue.askedInVain(host), c.queue.powerAnswered(host)
 	knownFor, powerKnownFor := c.queue.askedKnownFor(host, c.clock.Now())
 	// What is recorded is soon about the request of this step, which may get no answer.
-	if lifecycle.MustAsk(step) {
+	if lifecycle.NeedsIntent(step) {
 		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = nil })
 	}
 	if lifecycle.MustAskPower(step) {

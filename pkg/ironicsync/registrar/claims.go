@@ -68,7 +68,7 @@ func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Nod
 // and Ironic talks to the host's BMC for it. (Whoever knows a MAC address of a machine does not get its node, and that Ironic
 // does not say which BMC a node has is no proof that it is this one.) Nothing was tried with it for another user of Ironic.
 func (c *Claims) canAdopt(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	return !c.IsNodeOfAnother(host, lifecycle.RecordOf(node)) && lifecycle.KeyOfNode(node).Matches(lifecycle.BMCKey(host)) &&
+	return !c.IsNodeOfAnother(host, lifecycle.NodeFromIronic(node)) && lifecycle.KeyOfNode(node).Matches(lifecycle.BMCKey(host)) &&
 		!lifecycle.HasFailedForAnother(host, node)
 }
 

@@ -86,7 +86,7 @@ func TestWhoseNode(t *testing.T) {
 		"active":                             {node: ironic.Node{UUID: "x", Address: own, ProvisionState: ironic.Active, InstanceUUID: "a"}, canAdopt: true},
 		"this host's name, another's record": {node: ironic.Node{UUID: "theirs", Name: "metal3~host-0", Address: own}, canAdopt: true},
 	} {
-		if got := c.IsNodeOfAnother(host, lifecycle.RecordOf(&test.node)); got != test.anothers {
+		if got := c.IsNodeOfAnother(host, lifecycle.NodeFromIronic(&test.node)); got != test.anothers {
 			t.Errorf("%s: another host's: %t", name, got)
 		}
 		if got := c.canAdopt(host, &test.node); got != test.canAdopt {

@@ -45,7 +45,7 @@ func (*maintenance) checkHost(host *metal3.BareMetalHost, request *metal3.HostMa
 
 // checkNode refuses to end the maintenance in which the server itself removes the node of a host.
 func (*maintenance) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostMaintenance) error {
-	if !host.DeletionTimestamp.IsZero() && !lifecycle.IsInOthersMaintenance(host, lifecycle.RecordOf(node)) {
+	if !host.DeletionTimestamp.IsZero() && !lifecycle.IsInOthersMaintenance(host, lifecycle.NodeFromIronic(node)) {
 		return conflict(host, errors.New("it is being deleted, which waits for no maintenance that somebody has asked for"))
 	}
 	if node.Reservation != "" {
