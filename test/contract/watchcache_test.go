@@ -53,6 +53,7 @@ var seesCache = map[string]bool{
 	"kubectl_tell_test.go":       false,
 	"kubectl_watch_test.go":      true,
 	"ownership_test.go":          false, // the garbage collector's informers are those of clientgo_informer_test.go
+	"pages_test.go":              false, // the pages are about what commands do
 	"quota_kinds_test.go":        false,
 	"quota_test.go":              false, // so are those of the quota controller
 	"runtime_manager_test.go":    true,
