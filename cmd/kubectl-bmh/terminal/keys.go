@@ -23,9 +23,9 @@ var sequences = map[string]view.Key{
 	"\x1b[F": view.KeyEnd, "\x1bOF": view.KeyEnd, "\x1b[4~": view.KeyEnd,
 }
 
-// DecodeKeys returns the keys that the bytes of one read stand for. Unknown sequences are
+// decodeKeys returns the keys that the bytes of one read stand for. Unknown sequences are
 // skipped.
-func DecodeKeys(input []byte) []view.Key {
+func decodeKeys(input []byte) []view.Key {
 	var keys []view.Key
 	for len(input) > 0 {
 		if input[0] == '\x1b' {
@@ -97,7 +97,7 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- view.Key) {
 		if err != nil {
 			return
 		}
-		for _, key := range DecodeKeys(buffer[:n]) {
+		for _, key := range decodeKeys(buffer[:n]) {
 			select {
 			case keys <- key:
 			case <-ctx.Done():

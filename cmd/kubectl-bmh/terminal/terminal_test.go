@@ -26,7 +26,7 @@ func TestDecodeKeys(t *testing.T) {
 		"\x00\x01\xff":      nil,
 		"\x1b[H\x1b[F\x1bq": {view.KeyHome, view.KeyEnd, view.KeyEscape, "q"},
 	} {
-		if diff := cmp.Diff(want, DecodeKeys([]byte(input))); diff != "" {
+		if diff := cmp.Diff(want, decodeKeys([]byte(input))); diff != "" {
 			t.Errorf("%q: %s", input, diff)
 		}
 	}

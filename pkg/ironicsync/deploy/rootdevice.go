@@ -80,10 +80,10 @@ func HardwareProfile(host *metal3.BareMetalHost) string {
 	return unknownProfile
 }
 
-// DefaultRootDeviceHints returns the root device hints of a hardware profile. For
+// defaultRootDeviceHints returns the root device hints of a hardware profile. For
 // a profile that does not exist it returns those of a host that names none, and
 // an error: an image written to them may be written to the wrong disk.
-func DefaultRootDeviceHints(profile string) (*metal3.RootDeviceHints, error) {
+func defaultRootDeviceHints(profile string) (*metal3.RootDeviceHints, error) {
 	hints, ok := profiles[profile]
 	if !ok {
 		hints = profiles[unknownProfile]
@@ -111,7 +111,7 @@ func rootDeviceHints(host *metal3.BareMetalHost) (*metal3.RootDeviceHints, error
 	if host.Spec.RootDeviceHints != nil {
 		return host.Spec.RootDeviceHints.DeepCopy(), nil
 	}
-	return DefaultRootDeviceHints(HardwareProfile(host))
+	return defaultRootDeviceHints(HardwareProfile(host))
 }
 
 // isRootSoftwareVolume reports whether the root device is a volume of software RAID: one that is said to be, or the first one if nothing

@@ -82,7 +82,7 @@ func TestHardwareProfile(t *testing.T) {
 }
 
 func TestDefaultRootDeviceHintsOfUnknownName(t *testing.T) {
-	hints, err := DefaultRootDeviceHints("dellraid")
+	hints, err := defaultRootDeviceHints("dellraid")
 	if diff := cmp.Diff(&metal3.RootDeviceHints{DeviceName: "/dev/sda"}, hints); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -193,7 +193,7 @@ func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine
 		case !hasVerifiedBMC(other.BareMetalHost) && KeptBMC(other.BareMetalHost).IsZero() || !WasInspected(other.BareMetalHost) || !WasInspected(host):
 			continue // what somebody has written keeps a machine from nobody
 		}
-		runs, otherRuns := UsesMachine(host), UsesMachine(other.BareMetalHost)
+		runs, otherRuns := usesMachine(host), usesMachine(other.BareMetalHost)
 		switch marks := other.Likeness.String(); {
 		case marks == "":
 		case !other.IsSame():
@@ -237,10 +237,10 @@ func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 // brought along. One that cannot be read may say so.
 func saysItRuns(host *metal3.BareMetalHost) bool {
 	if !hasStatusToRestore(host) {
-		return UsesMachine(host) && KeptBMC(host).IsZero() // else it runs on the machine of another BMC
+		return usesMachine(host) && KeptBMC(host).IsZero() // else it runs on the machine of another BMC
 	}
 	brought, err := metal3.ParseStatusAnnotation(host.Annotations[metal3.StatusAnnotation])
-	return err != nil || UsesMachine(&metal3.BareMetalHost{Status: *brought})
+	return err != nil || usesMachine(&metal3.BareMetalHost{Status: *brought})
 }
 
 // hasVerifiedBMC reports whether Ironic has verified the credentials of the BMC in the host's
@@ -259,7 +259,7 @@ func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
 // keepsMachine reports whether a host has its machine without a node: one that runs something keeps its BMC while Ironic has lost the
 // node, or has it again and has not verified it yet, and on the way to another Ironic.
 func keepsMachine(host *metal3.BareMetalHost) bool {
-	return (host.IsDetached() || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
+	return (host.IsDetached() || usesMachine(host)) && host.Status.GoodCredentials.Reference != nil
 }
 
 // KeptBMC returns the key of the BMC of the host's machine if the spec has another one by now, which was not verified yet: it may

@@ -261,8 +261,8 @@ func AreConfirmedApart(a, b *metal3.BareMetalHost) bool {
 	return slices.Contains(a.Status.Record.OtherMachines, b.UID) || slices.Contains(b.Status.Record.OtherMachines, a.UID)
 }
 
-// UsesMachine reports whether the host's machine runs something on its behalf, is about to, or has not ceased to yet.
-func UsesMachine(host *metal3.BareMetalHost) bool {
+// usesMachine reports whether the host's machine runs something on its behalf, is about to, or has not ceased to yet.
+func usesMachine(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateProvisioning, metal3.StateDeprovisioning:
 		return true

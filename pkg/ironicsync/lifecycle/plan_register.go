@@ -101,7 +101,7 @@ func registrationObstacle(s Situation) (Step, bool) {
 // who gives way.)
 func hasUselessNode(s Situation) bool {
 	host, node := s.Host, s.node
-	return s.BMCRegistered && node != nil && IsEnrolling(host) && host.DeletionTimestamp.IsZero() && !UsesMachine(host) && isNew(host) &&
+	return s.BMCRegistered && node != nil && IsEnrolling(host) && host.DeletionTimestamp.IsZero() && !usesMachine(host) && isNew(host) &&
 		isMarkedAs(host, node) && s.Cluster != "" && node.MarkedCluster == s.Cluster &&
 		node.ProvisionState == ironic.Manageable && (node.InstanceUUID == "" || IsOwnInstance(host, node.UUID, node.InstanceUUID)) && !node.Maintenance && !node.IsLocked()
 }

@@ -20,8 +20,8 @@ type History struct {
 	unseen map[types.NamespacedName]time.Time
 }
 
-// NewHistory returns a History in which nothing has been observed.
-func NewHistory() *History { return &History{seen: map[types.NamespacedName]time.Time{}} }
+// newHistory returns a History in which nothing has been observed.
+func newHistory() *History { return &History{seen: map[types.NamespacedName]time.Time{}} }
 
 // LastSeen returns when the latest observation of a host began, or the zero time if there was none. The empty key stands for all
 // hosts.

@@ -133,7 +133,7 @@ func NewRefresher(ctx context.Context, deps Deps) *Refresher {
 	}
 	all := &bulk{
 		observer: one, ctx: ctx, patience: deps.Wait * 4 / 5, changes: deps.Changes,
-		history: cmp.Or(deps.History, NewHistory()),
+		history: cmp.Or(deps.History, newHistory()),
 	}
 	r := &Refresher{bulk: all, wait: deps.Wait}
 	if deps.Changes != nil {

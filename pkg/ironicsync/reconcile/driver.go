@@ -48,7 +48,7 @@ type driver struct {
 
 func newDriver(c *Reconciler, m *Member) *driver {
 	deps, settings := c.deps, m.Settings
-	queue := NewQueue(deps.Clock)
+	queue := newQueue(deps.Clock)
 	claims := registrar.NewClaims(c.index, m.Refresher, func(key bmc.Key) lifecycle.Elsewhere { return c.nodesElsewhere(m.Name, key) })
 	registrations := registrar.New(registrar.Deps{
 		Name: m.Name, Hosts: deps.Hosts, Ironic: m.Ironic, Secrets: deps.Secrets, Recorder: c.recorder, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,

@@ -36,7 +36,7 @@ func TestCountsForGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := watchedHosts{watch.NewRaceFreeFake()}
 		index := newIndex(hosts, Settings{})
-		queue := NewQueue(clock.RealClock{})
+		queue := newQueue(clock.RealClock{})
 		defer queue.ShutDown()
 		gates := newGates("", index, queue, 2, clock.RealClock{})
 		host := func(namespace, name string, state ironic.ProvisionState, reservation string, since time.Duration) *metal3.BareMetalHost {

@@ -24,8 +24,8 @@ type Queue struct {
 	backoffs map[types.NamespacedName]*backoff
 }
 
-// NewQueue returns an empty Queue.
-func NewQueue(clock clock.WithTicker) *Queue {
+// newQueue returns an empty Queue.
+func newQueue(clock clock.WithTicker) *Queue {
 	waiting := newHostQueue(clock)
 	return &Queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(

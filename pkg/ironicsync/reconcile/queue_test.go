@@ -15,7 +15,7 @@ import (
 // within a namespace nobody is overtaken.
 func TestNamespacesTakeTurns(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	q := NewQueue(clock)
+	q := newQueue(clock)
 	for i := range 100 {
 		q.Add(types.NamespacedName{Namespace: "many", Name: fmt.Sprint(i)})
 	}
@@ -50,7 +50,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 // TestLongestWork: what a worker of an Ironic does not finish is told of this Ironic, whatever goes on in others.
 func TestLongestWork(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	q, other := NewQueue(clock), NewQueue(clock)
+	q, other := newQueue(clock), newQueue(clock)
 	take := func(q *Queue, name string) types.NamespacedName {
 		q.Add(types.NamespacedName{Namespace: "team-a", Name: name})
 		key, _ := q.Get()

@@ -142,7 +142,7 @@ func TestSlowIsNotUnreachable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hosts := enginetest.NewHosts()
 				hosts.Add(newHost())
-				queue := NewQueue(clock.RealClock{})
+				queue := newQueue(clock.RealClock{})
 				defer queue.ShutDown()
 				gates := newGates("", newIndex(watchedHosts{}, Settings{}), queue, 20, clock.RealClock{})
 				p := &poller{hosts: hosts, clock: clock.RealClock{}, gates: gates, nodes: &polled{test.err, time.Now().Add(-test.ago)}}

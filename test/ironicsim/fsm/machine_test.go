@@ -100,7 +100,7 @@ func TestGoals(t *testing.T) {
 		}
 	}
 	for _, state := range Of(Ironic39).States() {
-		if (IsWorked(state) || IsWaiting(state) || state != Error && IsFailed(state)) && goals[state] == "" {
+		if (isWorked(state) || IsWaiting(state) || state != Error && isFailed(state)) && goals[state] == "" {
 			t.Errorf("%q has no goal", state)
 		}
 	}

@@ -22,9 +22,9 @@ func PowerGoal(target string) string {
 func (n *Node) CheckPower(target, ident string) error {
 	switch {
 	case !slices.Contains(powerTargets, target):
-		return InvalidState(target, ident, n.PowerState)
+		return invalidState(target, ident, n.PowerState)
 	case n.ProvisionState == Cleaning || n.ProvisionState == CleanWait:
-		return InvalidState(target, ident, n.ProvisionState)
+		return invalidState(target, ident, n.ProvisionState)
 	case PowerGoal(target) == PowerOff && n.DisablePowerOff:
 		return conflict("Failed to set node power state to %s.", target)
 	}
@@ -38,7 +38,7 @@ func (n *Node) AskPower(target string) { n.TargetPowerState, n.LastError = Power
 // failed stays.
 func (n *Node) ChangePower(target string) {
 	n.TargetPowerState = PowerGoal(target)
-	if !IsFailed(n.ProvisionState) {
+	if !isFailed(n.ProvisionState) {
 		n.LastError = ""
 	}
 }

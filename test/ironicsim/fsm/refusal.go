@@ -40,9 +40,9 @@ func inMaintenance(n *Node, operation string) error {
 	return badRequest("The %s operation can't be performed on node %s because it's in maintenance mode.", operation, n.UUID)
 }
 
-// InvalidState is the refusal of an action that the state of a node does not
+// invalidState is the refusal of an action that the state of a node does not
 // allow. node is what the client has called it.
-func InvalidState(action, node, state string) error {
+func invalidState(action, node, state string) error {
 	return badRequest("The requested action %q can not be performed on node %q while it is in state %q.", orNone(action), node, orNone(state))
 }
 

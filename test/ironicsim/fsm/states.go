@@ -88,8 +88,8 @@ func IsWaiting(state string) bool {
 	return false
 }
 
-// IsFailed reports whether the state is one that work has failed in.
-func IsFailed(state string) bool {
+// isFailed reports whether the state is one that work has failed in.
+func isFailed(state string) bool {
 	switch state {
 	case DeployFail, CleanFail, InspectFail, RescueFail, UnrescueFail, AdoptFail, ServiceFail:
 		return true
@@ -97,11 +97,11 @@ func IsFailed(state string) bool {
 	return false
 }
 
-// IsWorked reports whether a conductor works on a node in the state: it holds the
+// isWorked reports whether a conductor works on a node in the state: it holds the
 // lock, and moves the node to another state without being asked. What the
 // conductor worked on when it died has failed when it starts again; the wait
 // states go on.
-func IsWorked(state string) bool {
+func isWorked(state string) bool {
 	switch state {
 	case Deploying, Cleaning, Verifying, Inspecting, Adopting, Rescuing, Unrescuing, Deleting, Servicing:
 		return true

@@ -13,7 +13,7 @@ func (m Machine) Check(n *Node, verb string) error {
 	case n.Reservation != "": // a busy node says 409 where an idle one would say 400
 		return locked(n)
 	}
-	return InvalidState(verb, n.UUID, n.ProvisionState)
+	return invalidState(verb, n.UUID, n.ProvisionState)
 }
 
 // Admit is what the conductor refuses of a verb when it has locked the node.
@@ -32,7 +32,7 @@ func (m Machine) Admit(n *Node, verb string) error {
 	case n.Retired && verb == "provide":
 		return badRequest("The providing operation can't be performed on node %s because it is retired.", n.UUID)
 	case !m.Allows(n.ProvisionState, verb):
-		return InvalidState(Event(verb), n.UUID, n.ProvisionState)
+		return invalidState(Event(verb), n.UUID, n.ProvisionState)
 	case n.Maintenance && verb == "abort" && n.ProvisionState == ServiceFail:
 		return conflict("Can not abort service on node \"%s\" while it is in maintenance mode. Please remove the node from maintenance prior to issuing the request to abort the service operation.", n.UUID)
 	}

@@ -55,7 +55,7 @@ func (m Machine) ReleaseLocks(n *Node, conductor string) {
 }
 
 // IsInterrupted reports whether a conductor that starts fails the node, because somebody had worked on it before.
-func (n *Node) IsInterrupted() bool { return n.Reservation == "" && IsWorked(n.ProvisionState) }
+func (n *Node) IsInterrupted() bool { return n.Reservation == "" && isWorked(n.ProvisionState) }
 
 // FailInterrupted fails a node that IsInterrupted, and returns why.
 func (m Machine) FailInterrupted(n *Node, conductor string) (failed string) {

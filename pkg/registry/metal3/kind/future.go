@@ -12,12 +12,12 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// RefuseFuture answers 410 to a watch from a resourceVersion that etcd has not reached yet.
+// refuseFuture answers 410 to a watch from a resourceVersion that etcd has not reached yet.
 // Such a resourceVersion comes from another etcd: that of the custom resources from which
 // the objects were imported, or one that has since been restored from a backup. The watch
 // cache would accept it and send nothing until etcd has reached it, and the client, such as
 // the garbage collector, would not notice what it misses. After a 410, clients list again.
-func RefuseFuture(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) error {
+func refuseFuture(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) error {
 	if options == nil || options.SendInitialEvents != nil { // with initial events, a client misses nothing
 		return nil
 	}

@@ -11,11 +11,11 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// IsHistory reports whether a list has to be served at exactly the resourceVersion that it names:
+// isHistory reports whether a list has to be served at exactly the resourceVersion that it names:
 // because resourceVersionMatch says so, because it continues an earlier list, or because it has a
 // limit and a resourceVersion but no resourceVersionMatch, which means the same for compatibility
 // with older clients.
-func IsHistory(options *metainternalversion.ListOptions) bool {
+func isHistory(options *metainternalversion.ListOptions) bool {
 	if options == nil {
 		return false
 	}
@@ -24,10 +24,10 @@ func IsHistory(options *metainternalversion.ListOptions) bool {
 		options.ResourceVersionMatch == "" && options.Limit > 0 && options.ResourceVersion != "" && options.ResourceVersion != "0"
 }
 
-// AtLatest turns a list "at any version" or "not older than" an old version into one of the latest
+// atLatest turns a list "at any version" or "not older than" an old version into one of the latest
 // version. Otherwise, it could be answered from a watch cache that has not yet seen what was just
 // recorded. A version that etcd has not reached yet is kept: the store handles that.
-func AtLatest(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) (*metainternalversion.ListOptions, error) {
+func atLatest(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) (*metainternalversion.ListOptions, error) {
 	if options == nil || options.ResourceVersion == "" {
 		return options, nil
 	}

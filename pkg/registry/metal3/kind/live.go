@@ -29,11 +29,11 @@ type Live struct {
 // List refreshes and returns objects. A list at a certain earlier resourceVersion is served as
 // recorded.
 func (l *Live) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if IsHistory(options) {
+	if isHistory(options) {
 		return l.Store.List(ctx, options)
 	}
 	l.refresh(ctx, "list", options)
-	options, err := AtLatest(ctx, l.Store, options)
+	options, err := atLatest(ctx, l.Store, options)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (l *Live) List(ctx context.Context, options *metainternalversion.ListOption
 
 // Watch refreshes the objects once. After that, whatever is recorded, by any replica, is an event.
 func (l *Live) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if err := RefuseFuture(ctx, l.Store, options); err != nil {
+	if err := refuseFuture(ctx, l.Store, options); err != nil {
 		return nil, err
 	}
 	l.refresh(ctx, "watch", options)

@@ -66,9 +66,9 @@ var (
 // ShortNames returns the short names of the kind.
 func (r *REST) ShortNames() []string { return r.kind.ShortNames }
 
-// Watch watches the objects. It refuses a resourceVersion from the future (see RefuseFuture).
+// Watch watches the objects. It refuses a resourceVersion from the future (see refuseFuture).
 func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if err := RefuseFuture(ctx, r.Store, options); err != nil {
+	if err := refuseFuture(ctx, r.Store, options); err != nil {
 		return nil, err
 	}
 	return r.Store.Watch(ctx, options)
