@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -29,8 +30,14 @@ type fleet struct {
 
 	mu      sync.Mutex
 	problem string
-	fatal   error
+	// refusedSince is when the server began to answer 401 or 403; zero if it does not. If that lasts, fatal is set.
+	refusedSince time.Time
+	fatal        error
 }
+
+// refusedGrace is how long 401 and 403 are put up with: a kube-apiserver that has just started answers so until it has read
+// its RBAC rules, and one whose authenticator does not answer does so, too. Tokens are renewed meanwhile.
+const refusedGrace = time.Minute
 
 // watchFleet lists hosts and starts to watch them. It returns the error of the list, such as
 // missing rights, and waits until the hosts are known.
@@ -51,16 +58,18 @@ func watchFleet(ctx context.Context, c *clients, namespace string, options metav
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector, o.FieldSelector = options.LabelSelector, options.FieldSelector
 			w, err := c.hosts(namespace).Watch(ctx, o)
-			if err == nil {
-				f.works() // nothing may happen to the hosts for long
+			if err != nil {
+				f.failed(err) // the reflector repeats a refused connection, and a 429, without telling of it
+				return nil, err
 			}
-			return w, err
+			f.works() // nothing may happen to the hosts for long
+			return w, nil
 		},
 	}, c.metal3), &metal3.BareMetalHost{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	f.lister = listers.NewBareMetalHostLister(informer.GetIndexer())
 	var running sync.WaitGroup
 	f.stop = func() { cancel(); running.Wait() }
-	if err := informer.SetWatchErrorHandlerWithContext(f.watchFailed); err != nil {
+	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f.failed(err) }); err != nil {
 		f.stop()
 		return nil, err
 	}
@@ -116,22 +125,27 @@ func (f *fleet) notify() {
 // works is called when a watch has begun: the connection is there.
 func (f *fleet) works() {
 	f.mu.Lock()
-	f.problem = ""
+	f.problem, f.refusedSince = "", time.Time{}
 	f.mu.Unlock()
 	f.notify()
 }
 
-// watchFailed is called when a list or a watch has ended with an error. The informer tries again.
-func (f *fleet) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
+// failed is called when a list or a watch could not be begun, or has ended with an error. The informer tries again.
+func (f *fleet) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		f.fatal = err
-	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		return // usual after a long pause: the informer lists again
+	switch now := time.Now(); {
+	case errors.Is(err, context.Canceled), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return // it is stopped, or lists again after a long pause
+	case !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err):
+		f.problem, f.refusedSince = fmt.Sprintf("the connection was lost: %s", err), time.Time{}
+	case f.refusedSince.IsZero():
+		f.refusedSince = now
+		fallthrough
+	case now.Sub(f.refusedSince) < refusedGrace:
+		f.problem = fmt.Sprintf("the server refuses: %s", err)
 	default:
-		f.problem = fmt.Sprintf("the connection was lost: %s", err)
+		f.fatal = err
 	}
 	f.notify()
 }

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -135,36 +133,4 @@ func TestRedirectFile(t *testing.T) {
 	if _, err := s.openBrowser("x"); err == nil || !strings.Contains(err.Error(), "display") {
 		t.Errorf("without a display: %v", err)
 	}
-}
-
-// TestWatchBeginsAgain: a watch that begins again is enough to know that the connection is there, even if
-// nothing happens to the hosts.
-func TestWatchBeginsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(host("worker-0", metal3.StateAvailable))
-		var isCut atomic.Bool
-		isCut.Store(true)
-		established := watch.NewFake()
-		c.metal3.PrependWatchReactor("baremetalhosts", func(clienttesting.Action) (bool, watch.Interface, error) {
-			if isCut.Load() {
-				return true, nil, errors.New("connection refused")
-			}
-			return true, established, nil
-		})
-		fleet, err := watchFleet(t.Context(), &clients{c.metal3, c.core, c.dynamic}, "metal3", metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer fleet.stop()
-		synctest.Wait()
-		if got := fleet.notice(); !strings.Contains(got, "connection refused") {
-			t.Errorf("without a watch: %q", got)
-		}
-		isCut.Store(false)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := fleet.notice(); got != "" {
-			t.Errorf("with a watch: %q", got)
-		}
-	})
 }
