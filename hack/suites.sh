@@ -6,7 +6,7 @@
 
 # The two tiers. Suites of a lane run one after the other, and lanes beside each other: the first ones mostly wait, and the last
 # ones compute.
-test_lanes=(heart lint+generated+quick)
+test_lanes=(heart+quick-engine lint+generated+quick)
 test_all_lanes=(contract+e2e+ui+migrate+ironic-life safety+security+ironic-safety+ironic-e2e+ironic-parts lint+generated+engine+explore+unit)
 
 declare -A programs=(
@@ -43,11 +43,12 @@ lint() { hack/lint.sh; }
 # Generated code and the go.mod files are up to date.
 generated() { make verify-generated; }
 
-# The unit tests, but for those that need more than Go and kubectl: results of packages that have not changed are taken from
-# Go's cache. With a C compiler, those of some packages that start goroutines have the race detector; the others have it in make test-all.
+# The unit tests but the engine's, and those that need more than Go and kubectl: results of packages that have not changed are taken
+# from Go's cache. With a C compiler, those of some packages that start goroutines have the race detector; the others have it in
+# make test-all.
 quick() {
 	local packages concurrent status=0
-	mapfile -t packages < <(unit_packages | grep -vE "$concurrent_packages|/artifacts\$")
+	mapfile -t packages < <(unit_packages | grep -vE "$engine_packages|$concurrent_packages|/artifacts\$")
 	mapfile -t concurrent < <(unit_packages | grep -E "$concurrent_packages")
 	go_test -short "${packages[@]}" || status=1
 	go_test -short -count=1 ./artifacts || status=1 # it runs kubectl
@@ -58,6 +59,13 @@ quick() {
 		go_test -short "${concurrent[@]}" || status=1
 	fi
 	return $status
+}
+
+# The engine's, which compute.
+quick_engine() {
+	local packages
+	mapfile -t packages < <(unit_packages | grep -E "$engine_packages" | grep -vE "$concurrent_packages")
+	go_test -short "${packages[@]}"
 }
 
 # One end-to-end test or two of each main path, through kube-apiserver, on the simulated Ironic.
