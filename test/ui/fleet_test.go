@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,6 +195,43 @@ func TestSelectAll(t *testing.T) {
 	if is := eval[bool](b, `document.querySelector("thead input").checked`); is {
 		t.Error("all hosts that are shown count as selected")
 	}
+	b.noComplaints()
+}
+
+// TestStopped: who stops a change of many hosts while it is being made sees for which nothing was requested.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	answer := make(chan struct{})
+	server, _ := newPage(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/power") {
+			http.NotFound(w, r)
+			return
+		}
+		asked.Add(1)
+		<-answer
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"HostPower","apiVersion":"metal3.io/v1alpha1"}`)
+	})
+	show(t, server, fleetOf(40))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "40 hosts")
+	b.click(`thead input`)
+	b.wait(".bulk", "40 hosts selected")
+	b.press("main", "Power off")
+	b.press("dialog", "Power off 40 hosts")
+	b.wait("dialog", "0 of 40 have answered")
+	b.press("dialog", "Stop")
+	close(answer)
+	b.wait("dialog", "Stopped: nothing was requested for 32 hosts.")
+	b.wait("dialog", "Requested for 8 hosts.")
+	b.wait("#announcer", "Stopped: nothing was requested for 32 hosts.")
+	if n := asked.Load(); n != 8 {
+		t.Errorf("%d machines were switched off, want the 8 for which that was requested before", n)
+	}
+	b.accessible()
+	b.press("dialog", "Close")
 	b.noComplaints()
 }
 

@@ -36,18 +36,28 @@ export async function changePower(rows, action, mode, nameOf) {
   ];
   await ask({
     title: `${word}?`, content, button: chosen.length ? `${word} ${plural(chosen.length, "host")}` : "Nothing to do", isDangerous: action !== "on",
-    async act({ setContent }) {
+    async act({ setContent, setProgress, isStopped }) {
       if (!chosen.length) return;
       const results = [];
-      await inParallel(chosen, async ([row]) => {
+      let answered = 0;
+      const say = () => setProgress(`${answered} of ${chosen.length} have answered.`);
+      say();
+      const unasked = await inParallel(chosen, async ([row]) => {
         try {
           await send("POST", `${hostPath(row)}/power`, { spec: mode ? { action, mode } : { action } });
         } catch (error) {
           results.push([row, error.message]);
         }
-      });
-      announce(`${word} was requested for ${plural(chosen.length - results.length, "host")}. ${results.length} were refused, or nobody has answered.`);
-      if (results.length) setContent(h("p", null, `Requested for ${plural(chosen.length - results.length, "host")}. These were refused, or nobody has answered:`), namesOf(results));
+        answered++;
+        say();
+      }, isStopped);
+      const requested = plural(answered - results.length, "host");
+      const stopped = unasked.length ? `Stopped: nothing was requested for ${plural(unasked.length, "host")}.` : "";
+      announce(`${word} was requested for ${requested}. ${results.length} were refused, or nobody has answered. ${stopped}`);
+      if (!results.length && !unasked.length) return;
+      setContent(h("div", null, h("p", null, `Requested for ${requested}.`),
+        results.length ? [h("p", null, "These were refused, or nobody has answered:"), namesOf(results)] : null,
+        unasked.length ? [h("p", null, stopped), namesOf(unasked)] : null));
     },
   });
 }

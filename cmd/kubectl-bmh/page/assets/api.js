@@ -77,10 +77,12 @@ export function rightsIn(namespace) {
   return rights;
 }
 
-// inParallel calls a function for each of some items, at most eight at a time.
-export async function inParallel(items, call) {
+// inParallel calls a function for each of some items, at most eight at a time, until isStopped. It returns the items for which
+// nothing was called.
+export async function inParallel(items, call, isStopped) {
   const queue = [...items];
   await Promise.all(Array.from({ length: 8 }, async () => {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await call(item);
+    while (queue.length && !isStopped()) await call(queue.shift());
   }));
+  return queue;
 }

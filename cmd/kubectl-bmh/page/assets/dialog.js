@@ -26,18 +26,23 @@ export function field({ label, name, type = "text", value = "", hint, options, r
   };
 }
 
-// ask shows a dialog, and calls act with the fields when the user agrees. The dialog stays open with the
-// error if act throws. It returns whether act has been done.
+// ask shows a dialog, and calls act when the user agrees. The dialog stays open with the error if act throws. If act does
+// something for many hosts, it says with setProgress how far it is, which makes a button of "Cancel" that ends it (isStopped). ask
+// returns whether act has been done.
 export function ask({ title, content = [], fields = [], button, isDangerous = false, act }) {
   return new Promise((resolve) => {
-    let isDone = false;
+    let isDone = false, isStopped = false, canStop = false;
     const back = document.activeElement;
     const heading = `dialog-${++number}`;
-    const error = h("p", { class: "mistake", role: "alert" });
+    const error = h("p", { class: "mistake", role: "alert" }), progress = h("p", { class: "hint" });
     const agree = h("button", { type: "submit", class: isDangerous ? "danger" : "primary" }, button);
-    const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-    const form = h("form", { novalidate: true, onsubmit: submit }, h("h2", { id: heading }, title), content, fields.map((f) => f.element), error, h("p", { class: "buttons" }, cancel, agree));
+    const cancel = h("button", { type: "button", onclick: cancelOrStop }, "Cancel");
+    const form = h("form", { novalidate: true, onsubmit: submit }, h("h2", { id: heading }, title), content, fields.map((f) => f.element), error, progress, h("p", { class: "buttons" }, cancel, agree));
     const dialog = h("dialog", { "aria-labelledby": heading }, form);
+    function cancelOrStop() {
+      if (!canStop) return dialog.close();
+      isStopped = cancel.disabled = true;
+    }
     async function submit(event) {
       event.preventDefault();
       if (agree.disabled) return;
@@ -45,7 +50,7 @@ export function ask({ title, content = [], fields = [], button, isDangerous = fa
       error.textContent = "";
       for (const f of fields) f.setMistake("");
       try {
-        await act({ form, setContent: (...nodes) => { form.replaceChildren(form.firstChild, ...nodes, h("p", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Close"))); } });
+        await act({ form, isStopped: () => isStopped, setProgress: (text) => { canStop = true; progress.textContent = text; cancel.textContent = "Stop"; }, setContent: (...nodes) => { form.replaceChildren(form.firstChild, ...nodes, h("p", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Close"))); } });
         isDone = true;
         if (form.contains(agree)) dialog.close();
         else form.querySelector(".buttons button").focus();
@@ -55,6 +60,7 @@ export function ask({ title, content = [], fields = [], button, isDangerous = fa
       }
     }
     dialog.addEventListener("close", () => {
+      isStopped = true;
       dialog.remove();
       if (back?.isConnected) back.focus();
       resolve(isDone);
