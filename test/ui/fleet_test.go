@@ -235,6 +235,30 @@ func TestStopped(t *testing.T) {
 	b.noComplaints()
 }
 
+// TestWaking: after the computer has been asleep, the page does not wait for its old connection to show that it is dead.
+func TestWaking(t *testing.T) {
+	t.Parallel()
+	server, _ := newPage(t, http.NotFound)
+	show(t, server, fleetOf(2))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait("#freshness", "Live")
+	eval[bool](b, `(() => {
+		const fetch = window.fetch, now = Date.now;
+		window.connections = 0;
+		window.fetch = (...all) => { if (all[0] === "/live") window.connections++; return fetch(...all); };
+		Date.now = () => now() + 3600_000;
+		return true; })()`)
+	b.waitFor("the page to connect again", func() string {
+		if n := eval[int](b, `window.connections`); n == 0 {
+			return "it has not"
+		}
+		return ""
+	})
+	b.wait(".counts", "2 hosts")
+	b.noComplaints()
+}
+
 // TestCraftedLinks: addresses that nobody's page has written show the list.
 func TestCraftedLinks(t *testing.T) {
 	t.Parallel()

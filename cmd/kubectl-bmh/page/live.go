@@ -19,6 +19,10 @@ import (
 // live if it has heard nothing for three times as long.
 const heartbeat = 4 * time.Second
 
+// maxAge is how old a confirmation may be for the picture to be live. While all works, the next one comes in less. It is older after
+// this machine was suspended.
+const maxAge = 30 * time.Second
+
 // writeTimeout is how long a browser may take to receive a message before it is disconnected.
 const writeTimeout = 30 * time.Second
 
@@ -37,6 +41,7 @@ type Freshness struct {
 // live is the picture of the fleet, and streams it to browsers.
 type live struct {
 	scope Scope
+	now   func() time.Time
 
 	mu        sync.Mutex
 	rows      map[types.UID]*encodedRow
@@ -62,7 +67,7 @@ type message struct {
 }
 
 func newLive(scope Scope) *live {
-	return &live{scope: scope, changed: make(chan struct{})}
+	return &live{scope: scope, now: time.Now, changed: make(chan struct{})}
 }
 
 // Show sets the picture: all hosts, which must not be changed any more, what stands behind their
@@ -95,7 +100,12 @@ func (s *Server) Show(all []*metal3.BareMetalHost, behind map[string]consumers.C
 func (l *live) picture() (map[types.UID]*encodedRow, Freshness, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rows, l.freshness, l.changed
+	freshness := l.freshness
+	// By the wall clock: the monotonic one stands still while the machine is suspended.
+	if confirmed := freshness.Confirmed; freshness.Live && confirmed != nil && l.now().Round(0).Sub(*confirmed) > maxAge {
+		freshness.Live, freshness.Reason = false, "the cluster was not asked for a while: was this computer suspended?"
+	}
+	return l.rows, freshness, l.changed
 }
 
 // ServeHTTP streams the picture as lines of JSON until the browser leaves.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ type received struct {
 // TestLive: a browser receives all hosts, and then only what changes.
 func TestLive(t *testing.T) {
 	f := newFixture(t)
+	f.live.mu.Lock()
+	f.live.now = func() time.Time { return now }
+	f.live.mu.Unlock()
 	a, b := newHost("a", metal3.StateAvailable), newHost("b", metal3.StateProvisioned)
 	b.Status.Ironic.Instance = "room-b"
 	show := func(freshness Freshness, all ...*metal3.BareMetalHost) {
@@ -76,6 +80,11 @@ func TestLive(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("the first message (-want +got):\n%s", diff)
+	}
+	later := now.Add(-time.Hour)
+	show(Freshness{Live: true, Confirmed: &later}, a, b)
+	if got := next().Freshness; got.Live || !strings.Contains(got.Reason, "suspended") {
+		t.Errorf("after an hour of sleep: %+v", got)
 	}
 	show(Freshness{Reason: "the connection was lost"}, a)
 	if diff := cmp.Diff(received{Gone: []string{"uid-b"}, Freshness: Freshness{Reason: "the connection was lost"}}, next()); diff != "" {

@@ -22,6 +22,7 @@ export class Fleet extends EventTarget {
   // none of the few connections that browsers allow.
   async run() {
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.#abort?.abort(); });
+    onWaking(() => this.#abort?.abort());
     for (let failures = 0; ; ) {
       await visible();
       try {
@@ -95,6 +96,17 @@ export class Fleet extends EventTarget {
     for (const row of this.rows.values()) if (row.namespace === namespace && row.name === name) return row;
     return undefined;
   }
+}
+
+// onWaking calls a function when the computer has been asleep, during which no timer runs.
+function onWaking(wake) {
+  let last = Date.now();
+  document.addEventListener("visibilitychange", () => { last = Date.now(); }); // timers of hidden tabs are late
+  setInterval(() => {
+    const before = last;
+    last = Date.now();
+    if (last - before > silence) wake();
+  }, 1000);
 }
 
 export class SessionError extends Error {}
