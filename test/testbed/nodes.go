@@ -81,7 +81,11 @@ func StartNodes(options NodesOptions) (*Nodes, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	n.ended.Go(func() { n.err = n.run(ctx) })
+	n.ended.Go(func() {
+		if n.err = n.run(ctx); n.err != nil {
+			n.err = errors.Join(n.err, os.WriteFile(n.path("failed"), []byte(n.err.Error()+"\n"), 0o600)) // for who waits for a pod
+		}
+	})
 	return n, nil
 }
 
@@ -195,6 +199,9 @@ func (n *Nodes) begin(ctx context.Context, pod *corev1.Pod) (err error) {
 		n.processes[pod.UID], err = command{name: pod.Name, log: n.path(pod.Name + ".log"), path: program, args: args}.start()
 		return err
 	}
+	if volume == "" {
+		return errors.New("it has no claim, and a server here needs one")
+	}
 	server, err := NewServer(ServerOptions{
 		Kube: n.options.Kube, Dir: volume, IronicEndpoint: n.options.IronicEndpoint, Args: n.options.Args, Program: program, ReadTimeout: readTimeout,
 	})
@@ -208,7 +215,7 @@ func (n *Nodes) begin(ctx context.Context, pod *corev1.Pod) (err error) {
 	return server.Route(ctx)
 }
 
-// volume returns the directory of a pod's claim.
+// volume returns the directory of a pod's claim; empty if it has none.
 func (n *Nodes) volume(ctx context.Context, pod *corev1.Pod) (string, error) {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.PersistentVolumeClaim == nil {
@@ -222,7 +229,7 @@ func (n *Nodes) volume(ctx context.Context, pod *corev1.Pod) (string, error) {
 		dir := n.path("volumes/" + string(claim.UID[:8]))
 		return dir, os.MkdirAll(dir, 0o700)
 	}
-	return "", errors.New("it has no claim")
+	return "", nil
 }
 
 // end stops what runs in a pod.

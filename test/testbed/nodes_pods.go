@@ -94,7 +94,10 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 if [ "$verb" = logs ]; then
 	pod() { KUBECTL get pods -n "$namespace" -l "batch.kubernetes.io/job-name=${target#job/}" -o jsonpath="{.items[*]$1}"; }
-	until [[ $(pod .status.phase) =~ Succeeded|Failed ]]; do sleep 0.2; done
+	until [[ $(pod .status.phase) =~ Succeeded|Failed ]]; do
+		[ ! -e LOGS/failed ] || { echo "the nodes have failed: $(cat LOGS/failed)" >&2; exit 1; }
+		sleep 0.2
+	done
 	exec cat "LOGS/$(pod .metadata.name).log"
 fi
 shift
