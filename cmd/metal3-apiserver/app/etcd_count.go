@@ -11,15 +11,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdCounter is the count of the leader in the server's etcd, under a key of its own.
+// etcdCounter is a count of the leader in the server's etcd, under a key of its own.
 type etcdCounter struct {
 	client *clientv3.Client
 	key    string
 }
 
-// newEtcdCounter returns the counter in the etcd of a client, whose keys begin with prefix.
-func newEtcdCounter(client *clientv3.Client, prefix string) *etcdCounter {
-	return &etcdCounter{client, path.Join("/", prefix, "metal3-apiserver", "count")}
+// newEtcdCounter returns the counter with a name in the etcd of a client, whose keys begin with prefix.
+func newEtcdCounter(client *clientv3.Client, prefix, name string) *etcdCounter {
+	return &etcdCounter{client, path.Join("/", prefix, "metal3-apiserver", name)}
 }
 
 // Get implements manager.Counter.

@@ -8,7 +8,7 @@ import "testing"
 func TestEtcdCounter(t *testing.T) {
 	etcd := startEtcd(t, t.TempDir())
 	t.Cleanup(etcd.Close)
-	count := newEtcdCounter(clientOf(t, etcd), "/registry")
+	count := newEtcdCounter(clientOf(t, etcd), "/registry", "count")
 	for _, step := range []struct {
 		previous, count int64
 		refused         bool

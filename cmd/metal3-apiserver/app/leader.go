@@ -45,7 +45,7 @@ type engine struct {
 func (e *engine) newManager() *manager.Manager {
 	return manager.New(manager.Config{
 		Election: e.LeaderElection, Leases: e.cluster.leases.CoordinationV1(),
-		Count: newEtcdCounter(e.Etcd.client, e.Etcd.storage.Prefix),
+		Count: newEtcdCounter(e.Etcd.client, e.Etcd.storage.Prefix, "count"), RestoredAt: newEtcdCounter(e.Etcd.client, e.Etcd.storage.Prefix, "restored-at"),
 		Setup: e.setUp, Clock: clock.RealClock{},
 	})
 }
@@ -111,7 +111,7 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(t.operator.Run)
 	controller := reconcile.New(reconcile.Deps{
 		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: records.HardwareData(),
-		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading, MayAct: t.fence.Term, Confirm: t.Confirm,
+		Firmware: t.firmware, Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading, MayAct: t.fence.Term, RestoredAt: t.RestoredAt, Confirm: t.Confirm,
 		Planner: planner, Hold: t.hold, Operator: t.operator, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })

@@ -162,6 +162,6 @@ func (m *migration) restored(ctx context.Context) (reason string, err error) {
 	}
 	defer func() { err = cmp.Or(err, etcd.Close()) }()
 	return manager.New(manager.Config{
-		Election: m.options.LeaderElection, Leases: kube.CoordinationV1(), Count: newEtcdCounter(etcd, m.etcd.Prefix),
+		Election: m.options.LeaderElection, Leases: kube.CoordinationV1(), Count: newEtcdCounter(etcd, m.etcd.Prefix, "count"),
 	}).SeemsRestored(ctx)
 }

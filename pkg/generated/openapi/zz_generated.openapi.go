@@ -5380,6 +5380,19 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 							Ref:         ref(metal3v1alpha1.Hold{}.OpenAPIModelName()),
 						},
 					},
+					"heldBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it was left alone when the machines of all hosts began to be, such as after a restore of etcd. That counts again when this ends.",
+							Ref:         ref(metal3v1alpha1.Hold{}.OpenAPIModelName()),
+						},
+					},
+					"asOfRestore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The count in the server's etcd at the last restore from a backup since which the machine has been seen to be as recorded. If etcd was restored later, the record is of the backup, and what it says of the machine may be over.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"otherMachines": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

@@ -62,20 +62,41 @@ func isWithoutIdentity(host *metal3.BareMetalHost, node *Node) bool {
 	return d == nil || d.NodeUUID != node.UUID || d.ActiveSince == nil || !d.ActiveSince.Equal(node.StateChangedAt)
 }
 
-// isLostSinceBackup reports whether the host, which a backup was restored of, is to be
+// isLostSinceBackup reports whether the host, whose record is of a backup or was held for another deployment, is to be
 // undeployed, while Ironic has no deployment for it, nor is at work on its end. A node that
 // Ironic has lost without a restore is cleaned: its host is of today.
-func isLostSinceBackup(host *metal3.BareMetalHost, node *Node) bool {
-	held := host.Status.Record.Hold
-	if held == nil || held.Reason != metal3.RestoredReason && held.Reason != metal3.AnotherDeploymentReason || !isToBeUndeployed(host) {
+func (s Situation) isLostSinceBackup() bool {
+	held := s.Host.Status.Record.Hold
+	if !s.isOfBackup() && (held == nil || held.Reason != metal3.AnotherDeploymentReason) || !isToBeUndeployed(s.Host) {
 		return false
 	}
+	return hasNoDeployment(s.node) && (s.node == nil || !isTakenOver(s.Host, s.node))
+}
+
+// isOfBackup reports whether etcd was restored since the machine was last seen to be as the host's record says. Nobody has to have marked
+// the host: not all are planned for between a restore and the moment when a person lets the server go on.
+func (s Situation) isOfBackup() bool { return s.Host.Status.Record.AsOfRestore < s.RestoredAt }
+
+// asOfRestore returns the restore of etcd since which the machine is as recorded, if that is known now. Of what a host has run, it is
+// known when Ironic shows that deployment, or works on its end.
+func (s Situation) asOfRestore() int64 {
+	switch s.Host.Status.Provisioning.State {
+	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning:
+		if hasNoDeployment(s.node) {
+			return 0
+		}
+	}
+	return s.RestoredAt
+}
+
+// hasNoDeployment reports whether Ironic has no deployment on a node, nor is at work on its end.
+func hasNoDeployment(node *Node) bool {
 	if node == nil {
 		return true
 	}
 	switch node.ProvisionState {
 	case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.InspectFail, ironic.CleanFail, ironic.AdoptFail:
-		return !isTakenOver(host, node)
+		return true
 	}
 	return false
 }

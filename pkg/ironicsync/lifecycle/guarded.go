@@ -10,8 +10,12 @@ import (
 
 // applyGuards returns step, if nothing contradicts it. What does is recorded first.
 func applyGuards(s Situation, step Step) Step {
-	found := contradictionOf(s, step)
 	held := s.Host.Status.Record.Hold
+	// What is found may rest on what was recorded before.
+	if was := s.Host.Status.Record.HeldBefore; was != nil && s.Restored == "" && s.OperatorRunning == "" {
+		return Step{Do: Hold, Reason: was.Reason, Message: was.Message, Other: was.Other, Elsewhere: was.Elsewhere}
+	}
+	found := contradictionOf(s, step)
 	if found != nil && found.blocksAll && s.node != nil && hasAnnotation(s.Host, metal3.DetachedAnnotation) {
 		found.message += notDetached
 	}
@@ -24,8 +28,8 @@ func applyGuards(s Situation, step Step) Step {
 	switch {
 	case step.Do == Begin && (found == nil || found.reason != metal3.StatusUnreadableReason), metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
 		return step
-	case found == nil && held != nil:
-		return Step{Do: Hold}
+	case found == nil && (held != nil || s.isOfBackup() && s.asOfRestore() > 0):
+		return Step{Do: Hold, AsOfRestore: s.asOfRestore()}
 	case found == nil:
 		return permitted(s, step)
 	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):

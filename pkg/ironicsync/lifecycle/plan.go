@@ -130,6 +130,8 @@ type Step struct {
 	Reason, Message, Secret string
 	Other                   types.UID
 	Elsewhere               bool
+	// AsOfRestore goes with a Hold that has no reason: the restore of etcd since which the machine is as recorded.
+	AsOfRestore int64
 }
 
 // WaitsForImageServer reports whether Ironic answers a request of the step only when it has looked for the user's image on its
@@ -202,6 +204,8 @@ type Situation struct {
 	// Restored says that the server's etcd was restored from a backup and that nobody has
 	// permitted the server to continue yet; empty otherwise.
 	Restored string
+	// RestoredAt is the count in the server's etcd at its last restore from a backup; 0 if there was none.
+	RestoredAt int64
 	// OperatorRunning says that the Bare Metal Operator drives the hosts, too, and how that shows; empty otherwise.
 	OperatorRunning string
 	// Cluster is the UID of this cluster; empty if it is not known.
@@ -279,7 +283,7 @@ func MustObserve(s Situation, step Step) bool {
 	switch {
 	case !s.ObservedAt.IsZero(), s.HostRead && NeedsNoNode(step):
 		return false
-	case step.Do == Hold && (step.Reason == metal3.RestoredReason || step.Reason == metal3.OperatorRunningReason):
+	case step.Do == Hold && (&metal3.Hold{Reason: step.Reason}).IsOfAllHosts():
 		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
 	case step.Do == Wait:
 		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed ||

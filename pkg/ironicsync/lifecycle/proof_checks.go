@@ -47,7 +47,7 @@ func unreadableStatus(s Situation, _ Step) *contradiction {
 
 // lostSinceBackup is that a backup was restored of a host that is to be undeployed, and Ironic has no deployment for it.
 func lostSinceBackup(s Situation, _ Step) *contradiction {
-	if !isLostSinceBackup(s.Host, s.node) {
+	if !s.isLostSinceBackup() {
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host was restored from a backup in which its deployment was still to be undone. Ironic does not have that deployment any more: it may have been undone since, and the machine given to another user. The machine is not undeployed, cleaned, inspected or switched off. " + leaveAlone + "; to have it undeployed and its disks cleaned, confirm its node with the subresource takeover"}

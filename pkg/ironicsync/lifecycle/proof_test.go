@@ -59,6 +59,10 @@ func TestHeld(t *testing.T) {
 	noLongerExternal := []hostOption{withState(metal3.StateExternallyProvisioned), deployed, func(h *metal3.BareMetalHost) {
 		Enter(h, Step{Do: SetState, State: metal3.StateProvisioned}, now)
 	}}
+	restoredOnce := func(s *situation) { s.RestoredAt = 2 }
+	seenAfterRestore := func(count int64) hostOption {
+		return func(h *metal3.BareMetalHost) { h.Status.Record.AsOfRestore = count }
+	}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
 	then := now.Add(-time.Hour).Truncate(time.Microsecond)
 	activeSince := func(at time.Time) hostOption {
@@ -173,11 +177,16 @@ func TestHeld(t *testing.T) {
 		"failed to undeploy, new and external":                              {host: []hostOption{withState(metal3.StateRegistering), externallyProvisioned}, node: nodeIn(ironic.Error), want: "Wait"},
 		"same BMC":                                                          {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, with: func(s *situation) { s.SameBMC = "no" }, want: "Report:BMCInUse"},
 		"detached from the beginning":                                       {host: []hostOption{withState(metal3.StateRegistering), annotated(metal3.DetachedAnnotation, ""), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, want: "Detach"},
-		"of a backup, deprovisioned, its node is lost":                      {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), want: "CreateNode", held: metal3.AnotherDeploymentReason},
+		"of a backup, deprovisioned, its node is lost":                      {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), with: restoredOnce, want: "CreateNode", held: metal3.AnotherDeploymentReason},
 		"of a backup, deprovisioned, its node made again":                   {host: append(deprovisioning[:4:4], heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"of a backup, deprovisioned, its node available":                    {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Available), want: "=available"},
+		"of a backup, deprovisioned, its node available":                    {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Available), with: restoredOnce, want: "=available"},
 		"of a backup, deleted, its node made again":                         {host: append(provisioned[:4:4], deleted, heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"of a backup, provisioned, its node made again":                     {host: append(provisioned[:4:4], wantsImage("http://images/v1"), heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Manageable), want: "adopt"},
+		"of a backup, provisioned, its node made again":                     {host: append(provisioned[:4:4], wantsImage("http://images/v1"), heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Manageable), with: restoredOnce, want: "adopt"},
+		"of a backup, deprovisioned, nobody planned for it until now":       {host: deprovisioning, with: restoredOnce, want: "CreateNode", held: metal3.AnotherDeploymentReason},
+		"of a backup, deprovisioned, its node made again, not held":         {host: deprovisioning, node: nodeIn(ironic.Manageable), with: restoredOnce, want: "Wait", held: metal3.AnotherDeploymentReason},
+		"of a backup, deleted, its node made again, not held":               {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Manageable), with: restoredOnce, want: "Wait", held: metal3.AnotherDeploymentReason},
+		"of an earlier backup, deprovisioned, its node made again":          {host: append(deprovisioning[:4:4], seenAfterRestore(1)), node: nodeIn(ironic.Manageable), with: restoredOnce, want: "Wait", held: metal3.AnotherDeploymentReason},
+		"seen since the restore, deprovisioned, its node made again":        {host: append(deprovisioning[:4:4], seenAfterRestore(2)), node: nodeIn(ironic.Manageable), with: restoredOnce, want: "provide"},
 		"deprovisioned, its node made again":                                {host: deprovisioning, node: nodeIn(ironic.Manageable), want: "provide"},
 		"of a backup of Ironic, and nothing is wanted":                      {host: []hostOption{withState(metal3.StateProvisioned), deployed}, node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"and a person has confirmed what it runs": {host: []hostOption{withState(metal3.StateProvisioned), deployed, func(h *metal3.BareMetalHost) {
@@ -295,6 +304,79 @@ func TestHoldEnds(t *testing.T) {
 		Render(host, now)
 		if shown := host.Status.ErrorMessage != ""; shown != stays {
 			t.Errorf("%s: shows %q, with the count %d, after the hold", reason, host.Status.ErrorMessage, host.Status.ErrorCount)
+		}
+	}
+}
+
+// TestAsOfRestore: a host that has run something is of a backup until Ironic shows that, or works on the end of it; others only while all are held.
+func TestAsOfRestore(t *testing.T) {
+	for name, test := range map[string]struct {
+		state    metal3.ProvisioningState
+		node     *ironic.Node
+		restored string
+		want     int64
+	}{
+		"available":                            {state: metal3.StateAvailable, node: nodeIn(ironic.Available), want: 2},
+		"available, held":                      {state: metal3.StateAvailable, node: nodeIn(ironic.Available), restored: "etcd was restored"},
+		"available, its node is lost":          {state: metal3.StateAvailable, want: 2},
+		"provisioned":                          {state: metal3.StateProvisioned, node: nodeIn(ironic.Active), want: 2},
+		"provisioned, its node is lost":        {state: metal3.StateProvisioned},
+		"provisioned, its node made again":     {state: metal3.StateProvisioned, node: nodeIn(ironic.Manageable)},
+		"provisioning, its node made again":    {state: metal3.StateProvisioning, node: nodeIn(ironic.Manageable)},
+		"deprovisioning, its node is lost":     {state: metal3.StateDeprovisioning},
+		"deprovisioning, Ironic works on that": {state: metal3.StateDeprovisioning, node: nodeIn(ironic.Cleaning), want: 2},
+	} {
+		host := newHost(withState(test.state), runs("http://images/v1"), wantsImage("http://images/v1"))
+		s := planned(host, test.node)
+		s.RestoredAt, s.Restored = 2, test.restored
+		for range 3 {
+			if step := nextOf(s); step.Do == Hold {
+				SetHold(host, step)
+			}
+		}
+		if got := host.Status.Record.AsOfRestore; got != test.want {
+			t.Errorf("%s: as of the restore at %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// TestHoldOfAllHosts: what was found of a host before all hosts were held counts again afterwards, and rests on no memory of the server's.
+func TestHoldOfAllHosts(t *testing.T) {
+	for name, test := range map[string]struct {
+		was  metal3.Hold
+		node *ironic.Node
+		with func(*situation)
+	}{
+		"another deployment, and its node has gone since": {was: metal3.Hold{Reason: metal3.AnotherDeploymentReason, Message: "seen"}, node: nodeIn(ironic.Manageable)},
+		"a node in another Ironic, which cannot be read":  {was: metal3.Hold{Reason: metal3.BMCInUseReason, Message: "seen", Elsewhere: true}, node: nodeIn(ironic.Active), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }},
+		"another Ironic, which was not read since":        {was: metal3.Hold{Reason: metal3.AnotherIronicReason, Message: "seen"}, with: func(s *situation) { s.NodeMayExist = true }},
+	} {
+		host := newHost(withState(metal3.StateDeprovisioning), runs("http://images/v1"), func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold, h.Status.OperationHistory.Deprovision.Start = &test.was, WholeSeconds(now)
+		})
+		s := planned(host, test.node)
+		if test.with != nil {
+			test.with(&s)
+		}
+		for _, all := range []*string{&s.Restored, &s.OperatorRunning, &s.Restored} {
+			s.Restored, s.OperatorRunning = "", ""
+			*all = "for all hosts"
+			SetHold(host, nextOf(s))
+		}
+		if !host.Status.Record.Hold.IsOfAllHosts() {
+			t.Fatalf("%s: held because of %s", name, host.Status.Record.Hold.Reason)
+		}
+		s.Restored, s.OperatorRunning = "", ""
+		for range 3 {
+			step := nextOf(s)
+			if step.Do == Hold {
+				SetHold(host, step)
+			} else if step.Do != Wait {
+				t.Errorf("%s: %s", name, step)
+			}
+		}
+		if hold := host.Status.Record.Hold; hold == nil || hold.Reason != test.was.Reason || hold.Elsewhere != test.was.Elsewhere || host.Status.Record.HeldBefore != nil {
+			t.Errorf("%s: held because of %+v at last", name, hold)
 		}
 	}
 }

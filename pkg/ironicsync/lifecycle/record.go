@@ -111,20 +111,28 @@ func HasFailureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType) boo
 	return failed != nil && failed.Type == kind
 }
 
-// SetHold records why the host's machine is left alone, or that it is not if the step has no reason.
+// SetHold records why the host's machine is left alone, or that it is not if the step has no reason. What is recorded of this host
+// alone is kept while all hosts are held.
 func SetHold(host *metal3.BareMetalHost, step Step) {
 	if step.Reason == "" {
 		endHold(&host.Status.Record)
+		host.Status.Record.AsOfRestore = max(host.Status.Record.AsOfRestore, step.AsOfRestore)
 		return
 	}
-	host.Status.Record.Hold = &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other, Elsewhere: step.Elsewhere}
+	record, hold := &host.Status.Record, &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other, Elsewhere: step.Elsewhere}
+	if !hold.IsOfAllHosts() {
+		record.HeldBefore = nil
+	} else if !record.Hold.IsOfAllHosts() {
+		record.HeldBefore = record.Hold
+	}
+	record.Hold = hold
 }
 
 // endHold records that the machine is not left alone any more. What has kept the host from being registered before may be over by
 // now: nothing was tried meanwhile that would have shown it, and the next step does. (That the BMC was in use elsewhere stays: it is
 // evidence while not all Ironics can be read.)
 func endHold(record *metal3.HostRecord) {
-	record.Hold = nil
+	record.Hold, record.HeldBefore = nil, nil
 	if r := record.Registration; r != nil && r.Reason != metal3.RegisteredReason && r.Reason != metal3.BMCInUseReason {
 		record.Registration = nil
 	}

@@ -20,7 +20,7 @@ import (
 func (s Situation) isTakenBack() bool {
 	host, d := s.Host, s.Host.Status.Record.Deployment
 	switch {
-	case !host.DeletionTimestamp.IsZero(), !deploy.Deployed(host), deploy.MustDeprovision(host), isLostSinceBackup(host, s.node):
+	case !host.DeletionTimestamp.IsZero(), !deploy.Deployed(host), deploy.MustDeprovision(host), s.isLostSinceBackup():
 		return false
 	case s.node.ProvisionState == ironic.Active:
 		_, begun := s.mayStillCome(ironic.TargetDeleted)

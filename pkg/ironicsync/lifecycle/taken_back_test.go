@@ -49,7 +49,7 @@ func TestTakenBack(t *testing.T) {
 			h.Status.Record.Deployment.Gone = &metal3.GoneDeployment{ProvisionState: string(ironic.Deploying)}
 		}, states: []ironic.ProvisionState{ironic.Active}, want: "=provisioned", then: "Hold"},
 		"of a backup, and lost": {before: func(h *metal3.BareMetalHost) {
-			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.RestoredReason}
+			h.Status.Record.AsOfRestore = -1 // before one
 		}, states: append([]ironic.ProvisionState{lost}, made...), want: "Wait"},
 		"cleaning when it was lost, as an older version has recorded it": {before: func(h *metal3.BareMetalHost) {
 			h.Status.Ironic.ProvisionState = string(ironic.Cleaning)

@@ -42,8 +42,10 @@ type Config struct {
 	Leases   coordinationclient.LeasesGetter
 	// Count is the count in the server's etcd, by which a restored backup is recognised.
 	Count Counter
-	Setup Setup
-	Clock clock.Clock
+	// RestoredAt is the count there at the last restore.
+	RestoredAt Counter
+	Setup      Setup
+	Clock      clock.Clock
 }
 
 // Manager runs the leader's work whenever this replica leads.
@@ -135,7 +137,7 @@ func (m *Manager) newRestoreGuard() *restoreGuard {
 	namespace := m.config.Election.ResourceNamespace
 	return &restoreGuard{
 		leases: m.config.Leases.Leases(namespace), namespace: namespace, name: m.config.Election.ResourceName,
-		count: m.config.Count, counted: &m.counted, clock: m.config.Clock,
+		count: m.config.Count, at: m.config.RestoredAt, counted: &m.counted, clock: m.config.Clock,
 	}
 }
 

@@ -113,7 +113,7 @@ func (r *replicas) run(elect bool, setup Setup) (stop func()) {
 			RenewDeadline: metav1.Duration{Duration: 7 * time.Second},
 			RetryPeriod:   metav1.Duration{Duration: time.Second},
 		},
-		Leases: r.client.CoordinationV1(), Count: r.count, Setup: setup, Clock: clock.RealClock{},
+		Leases: r.client.CoordinationV1(), Count: r.count, RestoredAt: &fakeCount{}, Setup: setup, Clock: clock.RealClock{},
 	})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan struct{})
@@ -384,7 +384,7 @@ const runAndPanic = "METAL3_MANAGER_TEST_PANIC"
 // is half done may be released to another replica as if it had ended.
 func TestPanic(t *testing.T) {
 	if os.Getenv(runAndPanic) != "" {
-		m := New(Config{Leases: fake.NewClientset().CoordinationV1(), Count: &fakeCount{}, Clock: clock.RealClock{}, Setup: func(_ context.Context, term *Term) error {
+		m := New(Config{Leases: fake.NewClientset().CoordinationV1(), Count: &fakeCount{}, RestoredAt: &fakeCount{}, Clock: clock.RealClock{}, Setup: func(_ context.Context, term *Term) error {
 			term.Add(func(context.Context) error { select {} }, func(context.Context) error { panic("half done") })
 			return nil
 		}})

@@ -56,6 +56,9 @@ type restoreGuard struct {
 	leases          coordinationclient.LeaseInterface
 	namespace, name string
 	count           Counter
+	// at is the count at the last restore, which is stored in etcd, too, beside the hosts whose records it is about. restoredAt is what it is.
+	at         Counter
+	restoredAt atomic.Int64
 	// counted is the count that this process has written to etcd last; 0 if it has written none, or etcd was restored since. As long as
 	// it is what etcd has, etcd was not restored, whatever has become of the Lease. It outlives terms.
 	counted *atomic.Int64
@@ -158,8 +161,10 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 			return false, err
 		}
 		inLease = countOf(lease)
-		if reason = g.judge(lease, inEtcd); reason == "" || reason == lease.Annotations[restoredAnnotation] {
-			return false, nil
+		reason = g.judge(lease, inEtcd)
+		// Before it can be seen, and so before somebody can let the server go on.
+		if err := g.noteRestore(ctx, reason != "", max(inLease, inEtcd)); err != nil || reason == "" || reason == lease.Annotations[restoredAnnotation] {
+			return false, err
 		}
 		lease.Annotations[countAnnotation] = strconv.FormatInt(max(inLease, inEtcd), 10)
 		lease.Annotations[restoredAnnotation] = reason
@@ -187,6 +192,23 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 		lease.Annotations[countAnnotation] = strconv.FormatInt(max(inEtcd+1, countOf(lease)), 10)
 		return true, nil
 	})
+}
+
+// noteRestore records at which count etcd was restored, while nobody has let the server go on, and learns of the last restore otherwise. Nothing is
+// counted meanwhile, so each later restore is at a higher count, also one of a backup that was made in between.
+func (g *restoreGuard) noteRestore(ctx context.Context, restored bool, count int64) error {
+	at, err := g.at.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if restored && at != count {
+		if err := g.at.Set(ctx, at, count); err != nil {
+			return err
+		}
+		at = count
+	}
+	g.restoredAt.Store(at)
+	return nil
 }
 
 // countOf returns the count in the Lease; 0 if it has none.

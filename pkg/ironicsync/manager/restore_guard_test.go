@@ -70,12 +70,12 @@ func (c *fakeCount) restore(count int64) {
 
 func newGuard(count Counter) *restoreGuard {
 	leases := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}).CoordinationV1().Leases(leaseNamespace)
-	return &restoreGuard{leases: leases, namespace: leaseNamespace, name: leaseName, count: count, counted: new(atomic.Int64), clock: clock.RealClock{}}
+	return &restoreGuard{leases: leases, namespace: leaseNamespace, name: leaseName, count: count, at: &fakeCount{}, counted: new(atomic.Int64), clock: clock.RealClock{}}
 }
 
 // successor is the guard of another process.
 func (g *restoreGuard) successor() *restoreGuard {
-	return &restoreGuard{leases: g.leases, namespace: g.namespace, name: g.name, count: g.count, counted: new(atomic.Int64), clock: g.clock}
+	return &restoreGuard{leases: g.leases, namespace: g.namespace, name: g.name, count: g.count, at: g.at, counted: new(atomic.Int64), clock: g.clock}
 }
 
 // letGoOn does what the documentation tells administrators to do after a restore.
@@ -101,6 +101,7 @@ func letGoOn(t *testing.T, leases coordinationclient.LeaseInterface) {
 func TestRestoreGuard(t *testing.T) {
 	count := &fakeCount{}
 	guard := newGuard(count)
+	restoredAt := int64(0)
 	check := func(what string, wanted bool) {
 		t.Helper()
 		if err := guard.check(t.Context()); err != nil {
@@ -108,6 +109,12 @@ func TestRestoreGuard(t *testing.T) {
 		}
 		if held := guard.restored() != ""; held != wanted {
 			t.Errorf("%s: held %t, because %q", what, held, guard.restored())
+		}
+		// What was recorded before is of a backup, and what is recorded when the server goes on is not.
+		if at := guard.restoredAt.Load(); wanted && at != count.count || !wanted && at >= count.count || at < restoredAt {
+			t.Errorf("%s: restored at the count %d, before at %d, and it is %d", what, at, restoredAt, count.count)
+		} else {
+			restoredAt = at
 		}
 	}
 	check("a new installation", false)

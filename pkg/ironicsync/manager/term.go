@@ -32,6 +32,9 @@ func (t *Term) Leading() bool { return t.lease == nil || t.lease.isHeld() }
 // the server's etcd was restored from a backup, and that nobody has let the server go on since.
 func (t *Term) Restored() string { return t.guard.restored() }
 
+// RestoredAt returns the count in the server's etcd at its last restore from a backup; 0 if there was none.
+func (t *Term) RestoredAt() int64 { return t.guard.restoredAt.Load() }
+
 // MayYield reports whether a Runnable of this term may return ErrYield.
 func (t *Term) MayYield() bool { return t.mayYield }
 

@@ -62,6 +62,7 @@ type world struct {
 	planHost   func(namespace, name string)
 	hold       *reconcile.Hold // of the process that runs, as is operator
 	restored   string          // why etcd seems to be restored to a process that begins
+	restoredAt int64           // the count in etcd at its last restore
 	operator   *bmo.Watch      // which does not look at Leases unless the test has it run
 	remembered func() []string
 	mayAct     func() bool                 // nil: whenever it leads
@@ -176,7 +177,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{},
 		Hosts: hosts, Ironics: ironics,
 		Secrets:  secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() }, MayAct: w.mayAct, Confirm: w.confirm,
+		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() }, MayAct: w.mayAct, RestoredAt: func() int64 { return w.restoredAt }, Confirm: w.confirm,
 	}, settings)
 	w.planHost, w.remembered = planner.PlanHost, planner.Remembered
 	ended := make(chan struct{})

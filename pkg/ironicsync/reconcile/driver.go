@@ -65,7 +65,7 @@ func newDriver(c *Reconciler, m *Member) *driver {
 	}
 	d.inputs = &inputs{
 		secrets: deps.Secrets, hardware: c.hardware, firmware: c.firmware, registrations: registrations, claims: claims,
-		queue: queue, hold: deps.Hold, strange: &strangeness{name: m.Name, cluster: settings.Cluster, nodes: m.Refresher, hosts: c.index}, settings: settings, clock: deps.Clock,
+		queue: queue, hold: deps.Hold, restoredAt: deps.RestoredAt, strange: &strangeness{name: m.Name, cluster: settings.Cluster, nodes: m.Refresher, hosts: c.index}, settings: settings, clock: deps.Clock,
 	}
 	d.watcher = &watcher{d.isMine, queue, c.index, claims, d.gates}
 	d.poller = &poller{

@@ -513,6 +513,7 @@ func (p *play) restoreEtcd(types.NamespacedName) {
 	p.oracle.restored(p.etcdBackup)
 	p.w.hosts.Restore(p.etcdBackup)
 	p.w.restored = "The server's etcd was restored from a backup"
+	p.w.restoredAt++
 	p.begin()
 	for _, key := range p.keys {
 		p.oracle.look(key)

@@ -90,6 +90,8 @@ type Deps struct {
 	// MayAct reports whether machines may be touched at this moment, which is not so as soon as something holds all of them. Nil means
 	// whenever Leading does.
 	MayAct func() bool
+	// RestoredAt returns the count in etcd at its last restore from a backup; 0 if there was none.
+	RestoredAt func() int64
 	// Confirm returns an error if etcd may have been restored, so that a step may have been decided on by what was recorded long ago. It is
 	// called before each step that MustBeConfirmed. Nil means that etcd cannot be restored.
 	Confirm func(context.Context) error

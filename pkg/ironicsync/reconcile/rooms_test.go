@@ -95,7 +95,7 @@ func (r *rooms) begin(killedAt int) {
 	planner := reconcile.NewPlanner()
 	hold, watch := r.newHold()
 	controller := reconcile.New(reconcile.Deps{
-		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{}, Hosts: mortalHosts{r.hosts, r.fuse}, Ironics: r,
+		Planner: planner, RestoredAt: func() int64 { return 0 }, Hold: hold, Operator: watch, Clock: clock.RealClock{}, Hosts: mortalHosts{r.hosts, r.fuse}, Ironics: r,
 		Secrets:  secrets.New(r.secrets.client, r.secrets.metadata, nil),
 		Hardware: r.hardware, Firmware: firmware.Deps{Settings: r.firmware.keeper, Components: r.components.keeper, Policies: r.policies}, Events: r.events,
 	}, r.settings)

@@ -25,6 +25,7 @@ type inputs struct {
 	claims        *registrar.Claims
 	queue         *Queue
 	hold          *Hold
+	restoredAt    func() int64
 	strange       *strangeness
 	settings      Settings
 	clock         clock.PassiveClock
@@ -62,6 +63,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, givesHa
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 		Cluster:                     c.settings.Cluster,
 		Restored:                    c.hold.Message(metal3.RestoredReason),
+		RestoredAt:                  c.restoredAt(),
 		OperatorRunning:             c.hold.Message(metal3.OperatorRunningReason),
 		NodeOfAnother:               node != nil && c.claims.IsNodeOfAnother(host, node),
 		Claim:                       lifecycle.ClaimOf(host, c.claims.RivalsOf(host)),

@@ -11,7 +11,7 @@ import (
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 8
+const RecordEpoch = 9
 
 // IsLater reports whether a later version of the server has written the record. This version decides nothing from it, and the
 // storage of hosts refuses to change it.
@@ -136,6 +136,16 @@ type HostRecord struct {
 	// +optional
 	Hold *Hold `json:"hold,omitempty"`
 
+	// Why it was left alone when the machines of all hosts began to be, such as after a restore of etcd. That counts
+	// again when this ends.
+	// +optional
+	HeldBefore *Hold `json:"heldBefore,omitempty"`
+
+	// The count in the server's etcd at the last restore from a backup since which the machine has been seen to be as
+	// recorded. If etcd was restored later, the record is of the backup, and what it says of the machine may be over.
+	// +optional
+	AsOfRestore int64 `json:"asOfRestore,omitempty"`
+
 	// The UIDs of hosts of which a person has confirmed that their machines are others, although they seem to be the same.
 	// +optional
 	// +listType=atomic
@@ -226,6 +236,11 @@ type Hold struct {
 	// Whether the host is held because of a node with its BMC in another Ironic of the server, which is, or may still be, there.
 	// +optional
 	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// IsOfAllHosts reports whether the machines of all hosts are left alone, whatever is found of each.
+func (h *Hold) IsOfAllHosts() bool {
+	return h != nil && (h.Reason == RestoredReason || h.Reason == OperatorRunningReason)
 }
 
 // FailureCause is why a step failed, if that has nothing to do with what the step asked for.

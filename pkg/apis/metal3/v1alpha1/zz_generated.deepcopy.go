@@ -2518,6 +2518,11 @@ func (in *HostRecord) DeepCopyInto(out *HostRecord) {
 		*out = new(Hold)
 		**out = **in
 	}
+	if in.HeldBefore != nil {
+		in, out := &in.HeldBefore, &out.HeldBefore
+		*out = new(Hold)
+		**out = **in
+	}
 	if in.OtherMachines != nil {
 		in, out := &in.OtherMachines, &out.OtherMachines
 		*out = make([]types.UID, len(*in))
