@@ -15,11 +15,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// revisionBump is added to the revision when a snapshot is restored. With it, no client has seen a version
+// minRevisionBump is at least added to the revision when a snapshot is restored. With it, no client has seen a version
 // of an object that does not exist any more under the resourceVersion of another one: all watches end with
 // 410 Gone, and clients list again. It is what etcd's documentation suggests for Kubernetes: more than a week
 // of 1,500 writes a second.
-const revisionBump = 1_000_000_000
+const minRevisionBump = 1_000_000_000
+
+// revisionBump is what is added to a revision when a snapshot of it is restored. The new revision follows the time, at 1,000 for each second:
+// a snapshot that is restored once more must not have the revisions again that clients saw after the first time.
+func revisionBump(revision int64, now time.Time) uint64 {
+	return uint64(max(minRevisionBump, now.UnixMilli()-revision))
+}
 
 // snapshotRestore is the command that restores a snapshot.
 type snapshotRestore struct {
@@ -107,7 +113,6 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 		return err
 	}
 	config.SnapshotPath, config.OutputDataDir = path, filepath.Join(work, "data")
-	config.RevisionBump, config.MarkCompacted = revisionBump, true
 	// Its hash is known to be right: bbolt maps the file into memory, and a page number that is wrong is a fault
 	// that ends the process, and no error.
 	manager := snapshot.NewV3(zap.NewNop())
@@ -115,6 +120,7 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 	if err != nil {
 		return fmt.Errorf("the snapshot cannot be read: %w", oneLine(err))
 	}
+	config.RevisionBump, config.MarkCompacted = revisionBump(status.Revision, time.Now()), true
 	if err := manager.Restore(config); err != nil {
 		return fmt.Errorf("restoring the snapshot: %w", oneLine(err))
 	}
@@ -126,7 +132,7 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 	if err := os.Rename(config.OutputDataDir, target); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "restored %d keys of revision %d to %s; the revision is now %d\n", status.TotalKey, status.Revision, target, status.Revision+revisionBump)
+	fmt.Fprintf(progress, "restored %d keys of revision %d to %s; the revision is now %d\n", status.TotalKey, status.Revision, target, uint64(status.Revision)+config.RevisionBump)
 	return syncDir(parent)
 }
 

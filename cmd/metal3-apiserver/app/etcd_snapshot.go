@@ -129,7 +129,7 @@ func (s *snapshotSave) saveAndPrune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.directory, snapshotPrefix+time.Now().UTC().Format(snapshotTime)+snapshotSuffix)
+	path := snapshotPath(s.directory, time.Now())
 	for _, leftover := range leftovers {
 		if err := os.Remove(leftover); err != nil {
 			return fmt.Errorf("removing what an earlier snapshot has left: %w", err)
@@ -138,11 +138,12 @@ func (s *snapshotSave) saveAndPrune(ctx context.Context) error {
 	if err := s.saveInRoom(ctx, path); err != nil {
 		return err
 	}
-	saved, err := savedSnapshots(s.directory)
+	saved, err := savedSnapshots(s.directory, time.Now())
 	if err != nil {
 		return err
 	}
-	for _, old := range saved[:max(0, len(saved)-s.keep)] {
+	others := slices.DeleteFunc(saved, func(other string) bool { return other == path })
+	for _, old := range others[:max(0, len(others)+1-s.keep)] {
 		if err := os.Remove(old); err != nil {
 			return fmt.Errorf("removing an old snapshot: %w", err)
 		}
@@ -150,11 +151,18 @@ func (s *snapshotSave) saveAndPrune(ctx context.Context) error {
 	return nil
 }
 
-// savedSnapshots returns the paths of the snapshots in a directory, the oldest first.
-func savedSnapshots(directory string) ([]string, error) {
+// savedSnapshots returns the paths of the snapshots in a directory, the oldest first. Those of a later time than now are by a clock that was wrong.
+// They were saved before, and count as the oldest: otherwise one of them would be the latest for years.
+func savedSnapshots(directory string, now time.Time) ([]string, error) {
 	saved, err := filepath.Glob(filepath.Join(directory, snapshotPrefix+"*"+snapshotSuffix))
 	slices.Sort(saved)
-	return saved, err
+	future, _ := slices.BinarySearch(saved, snapshotPath(directory, now.Add(time.Millisecond)))
+	return slices.Concat(saved[future:], saved[:future]), err
+}
+
+// snapshotPath is the path of a snapshot that is saved now.
+func snapshotPath(directory string, now time.Time) string {
+	return filepath.Join(directory, snapshotPrefix+now.UTC().Format(snapshotTime)+snapshotSuffix)
 }
 
 // newSnapshotReadCommand returns the command that gets a snapshot out of a volume: the image has no other program
@@ -173,7 +181,7 @@ FILE, it is the latest one in --directory.`,
 				return errors.New("either a file or --directory is required")
 			}
 			if directory != "" {
-				saved, err := savedSnapshots(directory)
+				saved, err := savedSnapshots(directory, time.Now())
 				if err == nil && len(saved) == 0 {
 					err = fmt.Errorf("%s has no snapshots", directory)
 				}

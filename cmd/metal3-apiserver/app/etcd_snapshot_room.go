@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // volumeFullError says that a snapshot does not fit on its volume.
@@ -74,7 +75,7 @@ func (s *snapshotSave) saveInRoom(ctx context.Context, path string) error {
 
 // makeRoom deletes the oldest snapshots of the directory, because there is no space for a new one.
 func (s *snapshotSave) makeRoom(full volumeFullError) error {
-	saved, err := savedSnapshots(s.directory)
+	saved, err := savedSnapshots(s.directory, time.Now())
 	if err != nil {
 		return err
 	}

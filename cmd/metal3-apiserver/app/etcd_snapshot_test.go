@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
@@ -62,7 +63,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "second" {
 		t.Fatalf("restored %v, %v", got, err)
 	}
-	if got.Kvs[0].ModRevision > revision || got.Header.Revision < revision+revisionBump {
+	if got.Kvs[0].ModRevision > revision || got.Header.Revision < revision+minRevisionBump {
 		t.Errorf("the value has revision %d, and etcd has %d: before, it had %d", got.Kvs[0].ModRevision, got.Header.Revision, revision)
 	}
 	if left, err := filepath.Glob(filepath.Join(restored, ".restore-*")); err != nil || len(left) > 0 {
@@ -87,6 +88,19 @@ func TestSnapshot(t *testing.T) {
 	}
 	if old, err := filepath.Glob(filepath.Join(dir, "etcd.before-*")); err != nil || len(old) != 1 {
 		t.Errorf("what was there before is in %v (%v)", old, err)
+	}
+}
+
+// TestRestoredTwice checks that a snapshot that is restored again has no revisions that a client may have seen after the first time.
+func TestRestoredTwice(t *testing.T) {
+	now := time.Now()
+	for _, revision := range []int64{1, 4_000_000, now.UnixMilli()} {
+		if bump := revisionBump(revision, now); bump < minRevisionBump {
+			t.Errorf("%d is added to revision %d", bump, revision)
+		}
+		if first, second := revisionBump(revision, now), revisionBump(revision, now.AddDate(0, 0, 1)); revision < now.UnixMilli()-minRevisionBump && second < first+86_400_000 {
+			t.Errorf("revision %d: %d is added, and a day later %d", revision, first, second)
+		}
 	}
 }
 
@@ -123,6 +137,12 @@ func TestScheduledSnapshots(t *testing.T) {
 	killed := filepath.Join(dir, snapshotPrefix+"20260101T000000.000Z"+snapshotSuffix+".partial-1")
 	if err := os.WriteFile(killed, nil, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	// Of a clock that was wrong, and not of the latest data.
+	for _, wrong := range []string{"20990101T000000.000Z", "20990101T000001.000Z"} {
+		if err := os.WriteFile(filepath.Join(dir, snapshotPrefix+wrong+snapshotSuffix), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 3 {
 		if _, err := runEtcd(t, nil, "snapshot", "save", "--data-dir="+data, "--directory="+dir, "--keep=2"); err != nil {
