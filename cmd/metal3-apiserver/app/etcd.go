@@ -73,6 +73,11 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	if err != nil {
 		return nil, err
 	}
+	if disk.hasSpaceToDefragment() {
+		// The file of the database does not shrink by itself, and all of it is mapped into memory. etcd
+		// defragments it at the start if this much of it is unused.
+		cfg.BootstrapDefragThresholdMegabytes = 64
+	}
 	endpoint := cfg.AdvertiseClientUrls[0].String()
 	etcd, err := embed.StartEtcd(cfg)
 	if err != nil {
@@ -115,9 +120,6 @@ func embeddedConfig(dir string, quota int64, logLevel zap.AtomicLevel) (*embed.C
 	// etcd keeps the latest writes in memory for members that have fallen behind: up to 15,000 by
 	// default, which with large objects is more memory than the whole server may use.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 200, 10
-	// The file of the database does not shrink by itself, and all of it is mapped into memory. etcd
-	// defragments it at the start if this much of it is unused.
-	cfg.BootstrapDefragThresholdMegabytes = 64
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 	return cfg, nil
 }

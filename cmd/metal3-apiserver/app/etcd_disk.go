@@ -90,6 +90,17 @@ func (d *diskReserve) keep() bool {
 	return true
 }
 
+// hasSpaceToDefragment reports whether there is space for a second file of the database. etcd, which defragments it at its start without
+// looking, does not start otherwise.
+func (d *diskReserve) hasSpaceToDefragment() bool {
+	info, err := os.Stat(filepath.Join(d.dir, embeddedDir, "member", "snap", "db"))
+	if err != nil {
+		return false // there is nothing to defragment, or etcd says what is wrong
+	}
+	free, err := d.free()
+	return err == nil && free >= info.Size()+minFreeDisk
+}
+
 func (d *diskReserve) make() (err error) {
 	file, err := os.OpenFile(d.path(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -50,8 +50,10 @@ type etcdSpace struct {
 	full     atomic.Bool
 	diskFull atomic.Bool
 	size     atomic.Int64
-	// kept is the size of the file after it was last defragmented, in bytes.
+	// kept is the size of the file after it was last defragmented, or when that would not have helped, in bytes.
 	kept int64
+	// inVain is set if the last check has removed the history and found nothing to defragment.
+	inVain bool
 }
 
 // watch checks the space until ctx ends.
@@ -126,6 +128,7 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	status, err := s.status(ctx)
 	// A file that is large because of the objects that are in it is left alone until it has grown.
 	if err != nil || !alarm && status.DbSize <= max(s.quota/2, s.kept+s.quota/8) {
+		s.inVain = false
 		return err
 	}
 	// The compaction of k8s.io/apiserver would fail after the alarm: it first writes a key.
@@ -137,8 +140,8 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	if status, err = s.status(ctx); err != nil {
 		return err
 	}
-	// A moment may pass until what was removed counts as unused. The next check finds that.
-	if unused := status.DbSize - status.DbSizeInUse; unused > s.quota/10 && s.hasSpaceFor(status.DbSizeInUse) {
+	switch unused := status.DbSize - status.DbSizeInUse; {
+	case unused > s.quota/10 && s.hasSpaceFor(status.DbSizeInUse):
 		klog.InfoS("Defragmenting etcd, which answers no requests meanwhile", "endpoint", s.endpoint, "bytes", status.DbSize, "unused", unused, "quota", s.quota)
 		if _, err := s.client.Defragment(ctx, s.endpoint); err != nil {
 			return fmt.Errorf("defragmenting: %w", err)
@@ -146,7 +149,11 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 		if status, err = s.status(ctx); err != nil {
 			return err
 		}
-		s.kept = status.DbSize
+		s.kept, s.inVain = status.DbSize, false
+	case s.inVain: // the objects themselves take the space, or the disk has none: clients need not lose the history every few seconds
+		s.kept, s.inVain = status.DbSize, false
+	default:
+		s.inVain = true // a moment may pass until what was removed counts as unused, which the next check finds
 	}
 	if !alarm || status.DbSize > s.quota/10*9 {
 		return nil

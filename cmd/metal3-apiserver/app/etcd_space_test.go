@@ -89,6 +89,28 @@ func TestEtcdMakesSpaceInTime(t *testing.T) {
 	}
 }
 
+// TestEtcdKeepsHistory checks that an etcd which is large because of its objects keeps the history that watches need.
+func TestEtcdKeepsHistory(t *testing.T) {
+	etcd := startSmallEtcd(t)
+	if err := writeUntilFull(t, etcd.client, minEtcdQuota>>20*3/5, newKey); err != nil {
+		t.Fatal(err)
+	}
+	etcd.checkTwice(t)
+	put, err := etcd.client.Put(t.Context(), "/small", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := etcd.client.Put(t.Context(), "/small", "2"); err != nil {
+			t.Fatal(err)
+		}
+		etcd.checkTwice(t)
+	}
+	if _, err := etcd.client.Get(t.Context(), "/small", clientv3.WithRev(put.Header.Revision)); err != nil {
+		t.Errorf("the history of a moment ago: %v", err)
+	}
+}
+
 // TestEtcdFullOfObjects checks that an etcd that is full of objects says so until some are deleted.
 func TestEtcdFullOfObjects(t *testing.T) {
 	etcd := startSmallEtcd(t)
