@@ -52,13 +52,13 @@ type Export struct {
 	left map[types.UID]leftAs
 }
 
-// Backup writes all objects of the store as YAML, and returns how many there are.
+// Backup writes all objects of the store as YAML, and returns how many there are. IronicInstances come first, because hosts name them.
 func Backup(ctx context.Context, store *Store, w io.Writer) (objects int, err error) {
 	kinds, err := Kinds(store.scheme)
 	if err != nil {
 		return 0, err
 	}
-	for _, kind := range kinds {
+	for _, kind := range append([]*Kind{store.instances}, kinds...) {
 		stored, err := store.List(ctx, kind)
 		if err != nil {
 			return objects, err

@@ -29,7 +29,8 @@ type Kind struct {
 	// ClusterScoped is set if objects are in no namespace.
 	ClusterScoped bool
 
-	store *genericregistry.Store
+	version schema.GroupVersion
+	store   *genericregistry.Store
 }
 
 // CRD is the name of the kind's CustomResourceDefinition.
@@ -55,12 +56,12 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 	}
 	var kinds []*Kind
 	for resource, store := range stores {
-		gvks, _, err := scheme.ObjectKinds(store.NewFunc())
+		hasStatus := store == all.Hosts || all.Kinds[resource].HasStatus()
+		kind, err := kindOf(scheme, resource, hasStatus, store)
 		if err != nil {
 			return nil, err
 		}
-		hasStatus := store == all.Hosts || all.Kinds[resource].HasStatus()
-		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, ClusterScoped: !store.CreateStrategy.NamespaceScoped(), store: store})
+		kinds = append(kinds, kind)
 	}
 	slices.SortFunc(kinds, func(a, b *Kind) int {
 		if isHost := a.store == all.Hosts; isHost != (b.store == all.Hosts) {
@@ -69,6 +70,19 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 		return cmp.Compare(a.Resource, b.Resource)
 	})
 	return kinds, nil
+}
+
+func kindOf(scheme *runtime.Scheme, resource string, hasStatus bool, store *genericregistry.Store) (*Kind, error) {
+	gvks, _, err := scheme.ObjectKinds(store.NewFunc())
+	if err != nil {
+		return nil, err
+	}
+	// The internal version is the same type.
+	gvks = slices.DeleteFunc(gvks, func(gvk schema.GroupVersionKind) bool { return gvk.Version == runtime.APIVersionInternal })
+	return &Kind{
+		Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, ClusterScoped: !store.CreateStrategy.NamespaceScoped(),
+		version: gvks[0].GroupVersion(), store: store,
+	}, nil
 }
 
 // noStorage provides options for stores that can neither be read nor written.

@@ -15,15 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	ironicv1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 )
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	utilruntime.Must(ironicv1alpha1.Install(scheme))
 	return scheme
 }
 

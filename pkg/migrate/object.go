@@ -42,7 +42,7 @@ func newObject(kind *Kind, typed runtime.Object) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	typed.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind.Kind))
+	typed.GetObjectKind().SetGroupVersionKind(kind.version.WithKind(kind.Kind))
 	obj := &Object{
 		Kind: kind, typed: typed, UID: accessor.GetUID(), ResourceVersion: accessor.GetResourceVersion(),
 		Key: types.NamespacedName{Namespace: accessor.GetNamespace(), Name: accessor.GetName()},

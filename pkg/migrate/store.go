@@ -15,6 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 )
 
 // Store gives access to the objects that metal3-apiserver keeps in etcd. It bypasses the
@@ -23,6 +26,8 @@ type Store struct {
 	scheme  *runtime.Scheme
 	kinds   map[string]*Kind
 	onClose func()
+	// instances is the kind of IronicInstances, which no other operator has.
+	instances *Kind
 }
 
 // NewStore returns the store of all kinds. The options must not put a watch cache in front
@@ -32,8 +37,15 @@ func NewStore(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*Store
 	if err != nil {
 		return nil, err
 	}
+	instances, err := ironic.NewInstances(scheme, options, "")
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{scheme: scheme, kinds: map[string]*Kind{}, onClose: func() {}}
-	for _, kind := range kinds {
+	if s.instances, err = kindOf(scheme, "ironicinstances", true, instances.Store); err != nil {
+		return nil, err
+	}
+	for _, kind := range append(kinds, s.instances) {
 		s.kinds[kind.Resource] = kind
 	}
 	return s, nil
@@ -53,7 +65,7 @@ func (s *Store) Close() {
 // Objects are the objects of one kind.
 type Objects map[types.NamespacedName]*Object
 
-// List returns all objects of a kind.
+// List returns all objects of a kind. It fails if a later version of the server has recorded one of them.
 func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
 	list, err := s.kinds[kind.Resource].store.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
@@ -64,6 +76,9 @@ func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
 		obj, err := newObject(kind, item)
 		if err != nil {
 			return err
+		}
+		if host, is := item.(*v1alpha1.BareMetalHost); is && host.Status.Record.IsLater() {
+			return fmt.Errorf("%s: %s, and a part of it would be lost: use this command of that version", obj, host.Status.Record.WhyLeftAlone())
 		}
 		objects[obj.Key] = obj
 		return nil

@@ -60,6 +60,11 @@ func TestVerifiesDespiteChanges(t *testing.T) {
 	leaving := resourceOf("leaving", "12")
 	leaving.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
 	leaving.SetFinalizers([]string{"x"})
+	changed := func(name, version string) *unstructured.Unstructured {
+		item := resourceOf(name, version)
+		item.SetLabels(map[string]string{"changed": "yes"})
+		return item
+	}
 	for _, test := range []struct {
 		name    string
 		there   []*unstructured.Unstructured
@@ -88,6 +93,13 @@ func TestVerifiesDespiteChanges(t *testing.T) {
 		{
 			"deleted while a run was killed", []*unstructured.Unstructured{resourceOf("a", "9"), leaving}, map[string]string{"a": "u-a", "leaving": "u-leaving"},
 			"were deleted in the CRDs while an earlier run was switching, and are served as if they were not. Delete each again", nil,
+		},
+		{
+			"changed while a run was killed", []*unstructured.Unstructured{resourceOf("a", "9"), changed("late", "11")}, map[string]string{"a": "u-a", "late": "u-late"},
+			"may be served without that", nil,
+		},
+		{
+			"changed after the switch", []*unstructured.Unstructured{changed("a", "9")}, map[string]string{"a": "u-a"}, "", []string{"BareMetalHost ns/a differs from the CRDs"},
 		},
 		{
 			"the server uses another etcd", []*unstructured.Unstructured{resourceOf("a", "9"), resourceOf("b", "9")},

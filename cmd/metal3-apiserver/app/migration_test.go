@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // unusedAddress returns an address at which nothing listens.
@@ -90,6 +92,35 @@ func TestUnreachable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBackup checks that a backup has IronicInstances before the hosts that name them, and that there is none of hosts that a later version has
+// recorded, of which this one would drop a part.
+func TestBackup(t *testing.T) {
+	dir := t.TempDir()
+	put := func(objects map[string]string) {
+		etcd := startEtcd(t, dir)
+		defer etcd.Close()
+		for key, object := range objects {
+			if _, err := clientOf(t, etcd).Put(t.Context(), "/registry/metal3-apiserver/"+key, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	host := `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"host-0","namespace":"metal3"},"status":{"record":{"epoch":%d}}}`
+	put(map[string]string{
+		"ironic.metal3-apiserver.io/ironicinstances/west": `{"apiVersion":"ironic.metal3-apiserver.io/v1alpha1","kind":"IronicInstance","metadata":{"name":"west"},"spec":{"endpoint":"https://west:6385"}}`,
+		"metal3.io/baremetalhosts/metal3/host-0":          fmt.Sprintf(host, metal3api.RecordEpoch),
+	})
+	out, errs, code := command(t, "export", "--to=-", "--data-dir="+dir)
+	instance, hosts := strings.Index(out, "kind: IronicInstance"), strings.Index(out, "kind: BareMetalHost")
+	if code != 0 || instance < 0 || hosts < instance || !strings.Contains(out, "endpoint: https://west:6385") || !strings.Contains(out, "apiVersion: ironic.metal3-apiserver.io/v1alpha1") || !strings.Contains(out, "apiVersion: metal3.io/v1alpha1") {
+		t.Errorf("exit code %d, standard output %q, standard error %q", code, out, errs)
+	}
+	put(map[string]string{"metal3.io/baremetalhosts/metal3/host-0": fmt.Sprintf(host, metal3api.RecordEpoch+1)})
+	if out, errs, code := command(t, "export", "--to=-", "--data-dir="+dir); code == 0 || !strings.Contains(errs, "BareMetalHost metal3/host-0: a later version of metal3-apiserver") {
+		t.Errorf("of a later version: exit code %d, standard output %q, standard error %q", code, out, errs)
 	}
 }
 
