@@ -19,15 +19,17 @@ type smallEtcd struct {
 	client *clientv3.Client
 }
 
-func startSmallEtcd(t *testing.T) *smallEtcd {
+func startSmallEtcd(t *testing.T) *smallEtcd { return startEtcdWith(t, minEtcdQuota) }
+
+func startEtcdWith(t *testing.T, quota int64) *smallEtcd {
 	t.Helper()
-	etcd, err := startEmbeddedEtcd(t.Context(), t.TempDir(), minEtcdQuota, zapcore.FatalLevel)
+	etcd, err := startEmbeddedEtcd(t.Context(), t.TempDir(), quota, zapcore.FatalLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(etcd.Close)
 	client := clientOf(t, etcd)
-	return &smallEtcd{&etcdSpace{client: client, endpoint: etcd.Endpoint, quota: minEtcdQuota}, etcd, client}
+	return &smallEtcd{&etcdSpace{client: client, endpoint: etcd.Endpoint, quota: quota}, etcd, client}
 }
 
 // checkTwice checks the space as it is done every few seconds: with what was written until then
@@ -91,8 +93,9 @@ func TestEtcdMakesSpaceInTime(t *testing.T) {
 
 // TestEtcdKeepsHistory checks that an etcd which is large because of its objects keeps the history that watches need.
 func TestEtcdKeepsHistory(t *testing.T) {
-	etcd := startSmallEtcd(t)
-	if err := writeUntilFull(t, etcd.client, minEtcdQuota>>20*3/5, newKey); err != nil {
+	const quota = 3 * minEtcdQuota // of which less than a tenth is unused after this
+	etcd := startEtcdWith(t, quota)
+	if err := writeUntilFull(t, etcd.client, quota>>20*3/5, newKey); err != nil {
 		t.Fatal(err)
 	}
 	etcd.checkTwice(t)
