@@ -39,7 +39,7 @@ type Export struct {
 	Prune bool
 	// Foresee says what the operator would do to machines that metal3-apiserver leaves alone. It is nil if that is not
 	// to be said.
-	Foresee func(hosts []*v1alpha1.BareMetalHost) (harms []string)
+	Foresee func(ctx context.Context, hosts []*v1alpha1.BareMetalHost) (harms []string, err error)
 	// Restored says why the store, which is open, seems to be restored from a backup, or another one; empty if it does not.
 	Restored func(context.Context) (reason string, err error)
 	// RiskMachines gives hosts back whatever Foresee and Restored say.
@@ -226,8 +226,12 @@ func (e *Export) foresee(ctx context.Context) error {
 			}
 		}
 	}
+	harms, err := e.Foresee(ctx, hosts)
+	if err != nil {
+		return err
+	}
 	var refuse refusals
-	for _, harm := range e.Foresee(hosts) {
+	for _, harm := range harms {
 		if e.RiskMachines {
 			e.Report.Warn("%s", harm)
 		} else {

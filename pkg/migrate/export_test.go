@@ -63,13 +63,13 @@ func TestExportRefusesHarm(t *testing.T) {
 	h := newServed(t)
 	h.put("deployed-by-others", "u-1", "")
 	h.put("available", "u-2", "")
-	h.export.Foresee = func(hosts []*v1alpha1.BareMetalHost) (harms []string) {
+	h.export.Foresee = func(_ context.Context, hosts []*v1alpha1.BareMetalHost) (harms []string, err error) {
 		for _, host := range hosts {
 			if host.Name == "deployed-by-others" {
 				harms = append(harms, host.Name+" would be erased")
 			}
 		}
-		return harms
+		return harms, nil
 	}
 	for _, dryRun := range []bool{true, false} {
 		h.export.DryRun = dryRun

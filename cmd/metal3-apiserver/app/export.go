@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/foresight"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
 
@@ -44,7 +43,7 @@ it only writes the objects to a file. See docs/migration.md.`,
 				return err
 			}
 			e.OpenStore, e.Restored, e.Lease, e.DryRun = m.openStore, m.restored, m.lease(), m.dryRun
-			e.Report, e.Foresee = migrate.NewReport(cmd.OutOrStdout()), foresight.UnderOperator
+			e.Report, e.Foresee = migrate.NewReport(cmd.OutOrStdout()), m.underOperator
 			return e.Run(ctx)
 		},
 	}

@@ -23,7 +23,9 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/foresight"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
@@ -144,6 +146,20 @@ func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 	store.OnClose(stopEtcd)
 	m.etcd = etcdOptions.StorageConfig
 	return store, nil
+}
+
+// underOperator returns what the operator would do to machines that metal3-apiserver leaves alone.
+func (m *migration) underOperator(ctx context.Context, hosts []*metal3api.BareMetalHost) (harms []string, err error) {
+	etcd, err := newEtcdClient(m.etcd.Transport)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, etcd.Close()) }()
+	restoredAt, err := newEtcdCounter(etcd, m.etcd.Prefix, "restored-at").Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return foresight.UnderOperator(hosts, restoredAt), nil
 }
 
 // restored returns why the store, which is open, seems to be restored from a backup, or another one; empty if it does not.

@@ -7,26 +7,31 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // UnderOperator returns what the Bare Metal Operator would do to machines that this server leaves alone, if it were given the hosts
 // as they are. The operator goes by spec and status only: it knows neither proofs nor the record. Each text is a sentence that begins
 // with the host and ends with what helps. A pause or detachment counts for nothing, because it ends without anybody thinking of this.
-func UnderOperator(hosts []*metal3.BareMetalHost) (harms []string) {
+// restoredAt is the count at the last restore of etcd (see lifecycle.Situation).
+func UnderOperator(hosts []*metal3.BareMetalHost, restoredAt int64) (harms []string) {
 	for _, host := range hosts {
-		for _, text := range underOperator(host) {
+		for _, text := range underOperator(host, restoredAt) {
 			harms = append(harms, name(host)+" "+text)
 		}
 	}
 	return harms
 }
 
-func underOperator(host *metal3.BareMetalHost) (harms []string) {
+func underOperator(host *metal3.BareMetalHost, restoredAt int64) (harms []string) {
 	record := &host.Status.Record
 	if record.Hold != nil {
 		harms = append(harms, fmt.Sprintf("is held for %s, which the operator does not heed: %s", record.Hold.Reason, record.Hold.Message))
 	} else if registration := record.Registration; registration != nil && registration.Reason == metal3.BMCInUseReason {
 		harms = append(harms, "is not registered, because its BMC is in use, and would be a second host of that machine: delete it, or correct spec.bmc.address")
+	}
+	if record.Hold == nil && lifecycle.MayUndoOfBackup(host, restoredAt) {
+		harms = append(harms, "is of a backup in which it was to be undeployed, and its machine may be another user's since: have metal3-apiserver look at it, or detach it")
 	}
 	if isErasedByOperator(host) {
 		harms = append(harms, "would be undeployed and its disks erased, though this server leaves what it runs alone: before that, "+

@@ -32,11 +32,15 @@ func TestUnderOperator(t *testing.T) {
 	registration := func(reason string) change {
 		return func(h *metal3.BareMetalHost) { h.Status.Record.Registration = &metal3.Registration{Reason: reason} }
 	}
+	ofBackup := func(h *metal3.BareMetalHost) { h.Status.Record.AsOfRestore = -1 }
 	const erased, switchedOff, second = "would be undeployed and its disks erased", "would be switched off", "would get a second node"
 	for name, test := range map[string]struct {
 		host *metal3.BareMetalHost
 		want []string // a part of each harm
 	}{
+		"of a backup, is deleted":          {host: newHost("w", metal3.StateProvisioned, runs("a"), wants("a"), deleted, ofBackup), want: []string{"is of a backup"}},
+		"of a backup, is deleted and held": {host: newHost("w", metal3.StateProvisioned, runs("a"), wants("a"), deleted, ofBackup, held), want: []string{"is held"}},
+		"of a backup":                      {host: newHost("w", metal3.StateProvisioned, runs("a"), wants("a"), ofBackup)},
 		"available":                        {host: newHost("w", metal3.StateAvailable)},
 		"available, switched off":          {host: newHost("w", metal3.StateAvailable, off)},
 		"runs its image":                   {host: newHost("w", metal3.StateProvisioned, runs("a"), wants("a"))},
@@ -64,7 +68,7 @@ func TestUnderOperator(t *testing.T) {
 		"in another Ironic, not its image": {host: newHost("w", metal3.StateProvisioned, in("b")), want: []string{erased, second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			harms := UnderOperator([]*metal3.BareMetalHost{test.host})
+			harms := UnderOperator([]*metal3.BareMetalHost{test.host}, 0)
 			if len(harms) != len(test.want) {
 				t.Fatalf("got %q, want %q", harms, test.want)
 			}

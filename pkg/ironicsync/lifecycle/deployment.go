@@ -89,6 +89,12 @@ func (s Situation) asOfRestore() int64 {
 	return s.RestoredAt
 }
 
+// MayUndoOfBackup reports whether a host is to be undeployed that is of a backup, so that its machine may be another user's since. restoredAt is
+// that of Situation.
+func MayUndoOfBackup(host *metal3.BareMetalHost, restoredAt int64) bool {
+	return Situation{Host: host, RestoredAt: restoredAt}.isOfBackup() && isToBeUndeployed(host)
+}
+
 // hasNoDeployment reports whether Ironic has no deployment on a node, nor is at work on its end.
 func hasNoDeployment(node *Node) bool {
 	if node == nil {
