@@ -76,7 +76,7 @@ func (i *installation) reading() (stop func() (reads int64)) {
 		defer close(done)
 		for ctx.Err() == nil {
 			if err := i.readHost(ctx); err != nil && ctx.Err() == nil {
-				i.t.Errorf("read %d fails: %v", reads.Load(), err)
+				i.t.Errorf("read %d fails at %s: %v", reads.Load(), time.Now().UTC().Format(time.StampMilli), err)
 			}
 			reads.Add(1)
 			time.Sleep(5 * time.Millisecond) // leaves the processor to what is restarted

@@ -120,7 +120,10 @@ func (i *installation) startNode() {
 	i.t.Cleanup(func() {
 		if i.t.Failed() {
 			i.t.Log(node.Logs())
-			for _, args := range [][]string{{"describe", "pods"}, {"logs", "deployment/" + server, "--tail=50"}} {
+			for _, args := range [][]string{
+				{"describe", "pods"}, {"get", "endpointslices", "-o", "yaml", "--show-managed-fields"}, {"get", "events", "--sort-by=.metadata.creationTimestamp"},
+				{"logs", "deployment/" + server, "--tail=50"}, {"logs", "deployment/" + server, "--previous", "--tail=50"},
+			} {
 				out, _, err := node.Admin.Kubectl(context.Background(), "", append([]string{"-n", namespace}, args...)...)
 				i.t.Log(out, err)
 			}
