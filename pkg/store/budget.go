@@ -293,7 +293,7 @@ func (r *replacement) checkSize(size, former int64) error {
 		size>>10, maxVersion>>10))
 }
 
-// end says whether the version has been replaced.
+// end reports whether the version has been replaced.
 func (r *replacement) end(done bool) {
 	if done {
 		r.budget.remember(r.last, r.namespace, r.size)

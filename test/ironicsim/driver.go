@@ -98,7 +98,7 @@ func validateRedfish(n *node) error {
 	}
 }
 
-// validateRamdisk says whether the node's boot interface knows a ramdisk to boot.
+// validateRamdisk reports whether the node's boot interface knows a ramdisk to boot.
 func (s *Sim) validateRamdisk(n *node) error {
 	if s.opts.DefaultRamdisk || n.driverInfo.string("deploy_iso") != "" && n.bootInterface == "redfish-virtual-media" {
 		return nil

@@ -66,7 +66,7 @@ var enabledInterfaces = func() map[string][]string {
 	return all
 }()
 
-// checkDriver says whether a conductor serves the driver of a node.
+// checkDriver reports whether a conductor serves the driver of a node.
 func (s *Sim) checkDriver(driver, group string) error {
 	if hardwareTypes[driver] == nil || group != "" && !slices.Contains(s.opts.ConductorGroups, group) {
 		return fault(http.StatusBadRequest, "No valid host was found. Reason: No conductor service registered which supports driver %s for conductor group %q. Ensure the driver is valid and enabled.", driver, group)

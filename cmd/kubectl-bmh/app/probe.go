@@ -108,7 +108,7 @@ func (p *probe) ask(ctx context.Context) {
 	}
 }
 
-// freshness returns whether the picture is live, given what is wrong with the watch.
+// freshness reports whether the picture is live, given what is wrong with the watch.
 func (p *probe) freshness(watchProblem string) page.Freshness {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// GetConsole returns whether the node has a console, and whether it is enabled. It takes no lock
+// GetConsole reports whether the node has a console, and whether it is enabled. It takes no lock
 // and does not contact the BMC.
 func (c nodeManagement) GetConsole(ctx context.Context, uuid string) (*ironic.Console, error) {
 	console := &ironic.Console{}

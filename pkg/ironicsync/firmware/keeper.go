@@ -43,7 +43,7 @@ type kind[T kinds.Object] interface {
 	isSupported(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
 	// newObject returns an object with an empty spec.
 	newObject(meta metav1.ObjectMeta) T
-	// update brings obj, a copy of recorded, up to date with Ironic. It returns whether the status has
+	// update brings obj, a copy of recorded, up to date with Ironic. It reports whether the status has
 	// changed, and whether the object can be used: it cannot if Ironic does not support it. If Ironic does not give its contents,
 	// the error is an *unreadError, and the status may have changed all the same.
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)

@@ -162,7 +162,7 @@ func hasVerified(node ironic.Node) bool {
 	return node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 }
 
-// otherNodes says whether the BMC of the host's node was verified for another node, too.
+// otherNodes reports whether the BMC of the host's node was verified for another node, too.
 func otherNodes(host *metal3.BareMetalHost, node *Node, known NodesWithBMC) OtherNodes {
 	others := OtherNodes{ExistElsewhere: slices.ContainsFunc(known.Elsewhere.Nodes, hasVerified), AsOf: known.AsOf, MayExistElsewhere: known.Elsewhere.Unread}
 	if known.Elsewhere.Awaited {

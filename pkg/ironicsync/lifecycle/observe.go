@@ -177,7 +177,7 @@ func concealNode(status *metal3.BareMetalHostStatus, reason string) {
 	status.Ironic = &metal3.IronicStatus{NodeUUID: status.Provisioning.ID, Instance: status.Record.Ironic, Unproven: reason}
 }
 
-// observeNode updates the status of a host from its node. It returns whether an attempt has ended that may
+// observeNode updates the status of a host from its node. It reports whether an attempt has ended that may
 // have failed as the last one did.
 func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) (again bool) {
 	node := seen.Node

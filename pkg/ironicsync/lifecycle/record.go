@@ -63,7 +63,7 @@ func newFailure(kind metal3.ErrorType, message string) *metal3.Failure {
 func ClearFailure(host *metal3.BareMetalHost) { host.Status.Record.Failure = nil }
 
 // SetRequestFailing records that a request of a step keeps failing for reasons that have
-// nothing to do with the host (see metal3.RequestFailedReason). It returns whether the host was
+// nothing to do with the host (see metal3.RequestFailedReason). It reports whether the host was
 // changed.
 func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string) (changed bool) {
 	record := &host.Status.Record

@@ -119,7 +119,7 @@ func RecordBIOS(firmware *metal3.HostFirmwareSettings, settings []ironic.BIOSSet
 }
 
 // UpdateBIOSConditions sets the conditions of firmware, for the spec and the settings that it has now. It
-// returns whether the object has changed in comparison with before. Without a schema nothing is known of
+// reports whether the object has changed in comparison with before. Without a schema nothing is known of
 // the machine yet, and there are no conditions.
 func UpdateBIOSConditions(firmware, before *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema, now metav1.Time) (changed bool) {
 	if schema != nil {

@@ -62,7 +62,7 @@ func RecordUpdates(components *metal3.HostFirmwareComponents, host *metal3.BareM
 }
 
 // UpdateComponentConditions sets the conditions of components, for the spec and the firmware that it has now.
-// It returns whether the object has changed in comparison with before. While Ironic's list was not
+// It reports whether the object has changed in comparison with before. While Ironic's list was not
 // read yet, there are no conditions.
 func UpdateComponentConditions(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {
 	status := &components.Status
@@ -86,7 +86,7 @@ func UpdateComponentConditions(components, before *metal3.HostFirmwareComponents
 }
 
 // RefuseUpdates sets the condition of components that says that Ironic cannot update firmware. It
-// returns whether the object has changed in comparison with before.
+// reports whether the object has changed in comparison with before.
 func RefuseUpdates(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {
 	components.Status.Source = nil
 	for _, kind := range []string{ChangeDetectedCondition, UpToDateCondition} {
