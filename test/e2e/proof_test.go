@@ -422,6 +422,61 @@ func TestEtcdRestored(t *testing.T) {
 	}
 }
 
+// TestEtcdEmptied: a server that had hosts and finds none, such as on a new volume, does not get ready until a person says that it may begin
+// without them.
+func TestEtcdEmptied(t *testing.T) {
+	t.Parallel()
+	ctx, ns := s.Begin(t)
+	ctx = onServerOfItsOwn(t, ctx, ns, "--namespaces="+ns)
+	createSecretOnce(t, ctx, ns, "bmc")
+	createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "", func(h *metal3.BareMetalHost) {
+		h.Annotations = map[string]string{metal3.PausedAnnotation: ""}
+	})
+	leases := s.Core.CoordinationV1().Leases(ns)
+	annotated := func(annotation string) {
+		t.Helper()
+		testbed.Eventually(t, ctx, func() string {
+			lease, err := leases.Get(ctx, "metal3-apiserver", metav1.GetOptions{})
+			if err != nil || lease.Annotations[annotation] == "" {
+				return fmt.Sprintf("the Lease has no annotation %s (%v)", annotation, err)
+			}
+			return ""
+		})
+	}
+	annotated("metal3.io/etcd-count")
+	server := bed(ctx).Server
+	if _, err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(server.DataDir()); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- server.Start(ctx) }()
+	testbed.Eventually(t, ctx, func() string {
+		select {
+		case err := <-started:
+			t.Fatalf("ready without hosts (%v)", err)
+		default:
+		}
+		said, err := bed(ctx).Metal3.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Raw()
+		if !strings.Contains(string(said), "[-]etcd-hosts failed") {
+			return fmt.Sprintf("it says %q (%v)", said, err)
+		}
+		return ""
+	})
+	annotated("metal3.io/restored")
+	if log, err := server.Logs(); err != nil || !strings.Contains(log, "Etcd has no hosts any more") {
+		t.Errorf("the log does not say why it is not ready (%v)", err)
+	}
+	if _, err := leases.Patch(ctx, "metal3-apiserver", types.MergePatchType, []byte(`{"metadata":{"annotations":{"metal3.io/restored":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+}
+
 func wantsImage(url string) func(*metal3.BareMetalHost) {
 	return func(h *metal3.BareMetalHost) {
 		h.Spec.Image = &metal3.Image{URL: url, Checksum: strings.Repeat("a", 64), ChecksumType: metal3.SHA256}

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -39,6 +40,8 @@ type engine struct {
 	firmware firmware.Deps
 	leader   *reconcile.LeaderStatus
 	events   *events.Recorder
+	// hostsGone is set if etcd had no hosts when the server started, although it had been used.
+	hostsGone atomic.Bool
 }
 
 // newManager returns what runs the leader's work whenever this replica leads.

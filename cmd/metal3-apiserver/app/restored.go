@@ -4,6 +4,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,11 +41,36 @@ func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 		klog.ErrorS(err, "The hosts and switches cannot be listed before the server serves: the Secrets of those that are missing may be deleted")
 		return
 	}
+	if owners.Len() == 0 {
+		klog.ErrorS(errors.New(restored), "Etcd has no hosts any more: the server does not get ready, or clients would take them for deleted. "+beginWithoutHosts,
+			"lease", klog.KRef(e.LeaderElection.ResourceNamespace, e.LeaderElection.ResourceName))
+		e.hostsGone.Store(true)
+	}
 	released, err := secrets.ReleaseGone(ctx, e.cluster.kubernetes, e.cluster.metadata, e.Settings.Namespaces, owners.Has)
 	if err != nil {
 		klog.ErrorS(err, "Not all Secrets of hosts that are missing could be kept from being deleted")
 	}
 	klog.InfoS("Etcd was restored: Secrets of hosts and switches that are missing belong to nobody until these are created again", "secrets", released)
+}
+
+// beginWithoutHosts is what a person can do about hostsGone.
+const beginWithoutHosts = "Restore a snapshot (docs/restore.md); or, to begin without hosts, remove the annotation metal3.io/restored from the Lease"
+
+// hasHosts returns an error while etcd, which had hosts before, has none, such as on a new volume. It is a check of readiness: controllers that find
+// no hosts delete what refers to them, and GitOps creates the hosts anew. It ends with the hold of a restore.
+func (e *engine) hasHosts(ctx context.Context, m *manager.Manager) error {
+	if !e.hostsGone.Load() {
+		return nil
+	}
+	restored, err := m.SeemsRestored(ctx)
+	if err != nil {
+		return err
+	}
+	if restored != "" {
+		return fmt.Errorf("etcd has no hosts any more: %s. %s", restored, beginWithoutHosts)
+	}
+	e.hostsGone.Store(false)
+	return nil
 }
 
 // ownersOfSecrets returns the UIDs of all that own Secrets of users.

@@ -87,9 +87,6 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		return nil, err
 	}
 	leader := &reconcile.LeaderStatus{}
-	if err := addHealthChecks(generic, c.Etcd.space, leader); err != nil {
-		return nil, err
-	}
 	registerMetrics(ironics, leader, c.Etcd.space)
 	leading := &engine{
 		ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
@@ -98,6 +95,9 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 	server := &Server{
 		generic: generic, fleet: ironics, stopReads: stopReads, consoles: consoles,
 		manager: leading.newManager(), engine: leading, events: recorder, identity: c.cluster.identity, serving: make(chan struct{}),
+	}
+	if err := server.addHealthChecks(c.Etcd.space); err != nil {
+		return nil, err
 	}
 	err = generic.AddPostStartHook("metal3-start-leading", func(genericapiserver.PostStartHookContext) error { close(server.serving); return nil })
 	if err != nil {
@@ -130,11 +130,15 @@ func newFirmware(kinds metal3.Kinds, hosts *store.Hosts, ironics *fleet.Fleet) (
 	}
 }
 
-func addHealthChecks(generic *genericapiserver.GenericAPIServer, space *etcdSpace, leader *reconcile.LeaderStatus) error {
-	if err := generic.AddReadyzChecks(healthz.NamedCheck("etcd-space", func(*http.Request) error { return space.hasSpace() })); err != nil {
+func (s *Server) addHealthChecks(space *etcdSpace) error {
+	err := s.generic.AddReadyzChecks(
+		healthz.NamedCheck("etcd-space", func(*http.Request) error { return space.hasSpace() }),
+		healthz.NamedCheck("etcd-hosts", func(request *http.Request) error { return s.engine.hasHosts(request.Context(), s.manager) }),
+	)
+	if err != nil {
 		return err
 	}
-	return generic.AddLivezChecks(0, leader)
+	return s.generic.AddLivezChecks(0, s.engine.leader)
 }
 
 // Run serves until ctx ends, and returns when everything has stopped. When ctx ends, the requests that are
