@@ -75,7 +75,8 @@ func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
 			return Outcome{}, cmp.Or(err, ErrUnseen)
 		}
 	}
-	if lifecycle.IsEnrolling(task.Host) && task.Node != nil {
+	// A host that goes needs no BMC, and no step would report that another one has it.
+	if lifecycle.IsEnrolling(task.Host) && task.Node != nil && task.Step.State != metal3.StateDeleting {
 		if free, err := s.claims.HasBMCToItself(ctx, task.Host); err != nil || !free {
 			return planAgainWith(task.Host, task.Node), err // the next step reports it
 		}

@@ -430,6 +430,33 @@ func TestBMCIsComparedWithNodesOfNow(t *testing.T) {
 	})
 }
 
+// TestDeletedThoughItsBMCIsAnothers: a host that was never verified, whose address was then corrected to that of another host, goes when it is
+// deleted, as its error asks for, without Ironic being asked again and again.
+func TestDeletedThoughItsBMCIsAnothers(t *testing.T) {
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		owner, second := enrolled(0), enrolled(1)
+		w.addWithSecret(owner)
+		w.after(5*time.Minute, "the owner is available", w.in(metal3.StateAvailable))
+		w.sim.BMC(1).SetDead(true)
+		w.addWithSecret(second)
+		key := types.NamespacedName{Namespace: second.Namespace, Name: second.Name}
+		w.after(5*time.Minute, "it has a node", func() bool {
+			return w.hostOf(key).Status.ErrorType == metal3.RegistrationError && w.hostOf(key).Status.Provisioning.ID != ""
+		})
+		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = owner.Spec.BMC.Address })
+		w.after(10*time.Minute, "refused", func() bool { return condition(w.hostOf(key), metal3.RegisteredCondition) == metal3.BMCInUseReason })
+		reads := w.sim.Count("ListNodes") + w.sim.Count("GetNode")
+		w.hosts.Remove(t, second.Name)
+		w.after(2*time.Minute, "deleted", func() bool { return w.hostOf(key) == nil })
+		if n := w.sim.Count("ListNodes") + w.sim.Count("GetNode") - reads; n > 150 {
+			t.Errorf("Ironic was asked %d times", n)
+		}
+		if w.host().Status.Provisioning.State != metal3.StateAvailable {
+			t.Errorf("the owner is %s", w.host().Status.Provisioning.State)
+		}
+	})
+}
+
 // TestDuplicatesAtTheSameMoment: of two hosts with one BMC that are verified at the same moment, the older one goes on, and the node
 // of the other one, which nobody can use, is no reason to wait.
 func TestDuplicatesAtTheSameMoment(t *testing.T) {
