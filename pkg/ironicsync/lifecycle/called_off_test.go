@@ -19,6 +19,7 @@ func TestDetachmentCalledOff(t *testing.T) {
 		n.Maintenance, n.MaintenanceReason = true, "BareMetalHost metal3/host-1 leaves Ironic"
 	}
 	failed := func(n *ironic.Node) { ours(n); n.Fault = ironic.FaultPowerFailure }
+	nodeRemoved := func(h *metal3.BareMetalHost) { MarkNodeRemoved(h) }
 	detached := annotated(metal3.DetachedAnnotation, "")
 	for name, tt := range map[string]struct {
 		options []hostOption
@@ -38,6 +39,8 @@ func TestDetachmentCalledOff(t *testing.T) {
 		"deleted and detached":   {and(provisionedHost, deleted, detached), nodeIn(ironic.Active, ours), nil, "DeleteNode"},
 		"on its way out":         {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Active, ours), nil, "DeleteNode"},
 		"removal refused":        {and(provisionedHost, detached, withError(metal3.DetachError, "no", 1)), nodeIn(ironic.Active, ours), hold, "Wait:7s"},
+		"not begun":              {and(provisionedHost, nodeRemoved), nodeIn(ironic.Active), nil, "Attach"},
+		"not begun, available":   {[]hostOption{withState(metal3.StateAvailable), nodeRemoved}, nodeIn(ironic.Available), nil, "Attach"},
 	} {
 		s := planned(newHost(tt.options...), tt.node)
 		if tt.change != nil {
@@ -51,5 +54,29 @@ func TestDetachmentCalledOff(t *testing.T) {
 	SetFailure(host, metal3.DetachError, "no")
 	if MarkAttached(host, now); host.Status.Record.Failure != nil {
 		t.Errorf("a host that is to stay says that it could not leave: %+v", host.Status.Record.Failure)
+	}
+}
+
+// TestLeftWhileServiced: a machine that is to run on is not left in the ramdisk of a service.
+func TestLeftWhileServiced(t *testing.T) {
+	detached, forced := annotated(metal3.DetachedAnnotation, ""), annotated(metal3.DetachedAnnotation, `{"force":true}`)
+	others := []hostOption{withState(metal3.StateProvisioned), deleted} // it runs what another user has deployed
+	for name, test := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		want    string
+	}{
+		"under way":                         {and(provisionedHost, servicing(metal3.PreparationRunning), detached), nodeIn(ironic.ServiceWait), "Wait"},
+		"under way, forced":                 {and(provisionedHost, servicing(metal3.PreparationRunning), forced), nodeIn(ironic.ServiceWait), "abort"},
+		"failed":                            {and(provisionedHost, servicing(metal3.PreparationFailed), detached), nodeIn(ironic.ServiceFail), "LeaveService"},
+		"not begun":                         {and(provisionedHost, servicing(metal3.PreparationRequested), detached), nodeIn(ironic.Active), "DeleteNode"},
+		"another user's":                    {and(provisionedHost, detached), nodeIn(ironic.ServiceWait), "Wait"},
+		"another user's, failed":            {and(provisionedHost, detached), nodeIn(ironic.ServiceFail), "DeleteNode"},
+		"another user's, and their machine": {others, nodeIn(ironic.ServiceWait), "Wait"},
+		"another user's, external":          {[]hostOption{withState(metal3.StateExternallyProvisioned), deleted}, nodeIn(ironic.ServiceWait), "abort"},
+	} {
+		if got := nextOf(planned(newHost(test.options...), test.node)).String(); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
 	}
 }

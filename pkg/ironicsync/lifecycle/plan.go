@@ -322,6 +322,9 @@ func plan(s Situation) Step {
 	if step, registered := nextToRegister(s); !registered {
 		return step
 	}
+	if with := host.Status.Record.RegisteredWith; s.node != nil && with != nil && with.NodeRemoved {
+		return Step{Do: Attach} // the node was to be removed, and is not any more
+	}
 	return nextOfNode(s)
 }
 

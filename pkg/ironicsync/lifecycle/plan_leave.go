@@ -51,8 +51,16 @@ func nextOfDetached(s Situation) (Step, bool) {
 		return Step{Do: Wait}, true
 	case node == nil:
 		return Step{Do: Detach}, true
+	case !args.Force && isInServiceRamdisk(host, node):
+		return Step{}, false // its machine would stay there, and be adopted later as running
 	}
 	return leaveIronic(s), true
+}
+
+// isInServiceRamdisk reports whether the machine of a host that runs something runs the ramdisk of a service, which Ironic, or the next step,
+// ends. Whether one that another client of Ironic has asked for, and that has failed, ever ends is not known.
+func isInServiceRamdisk(host *metal3.BareMetalHost, node *Node) bool {
+	return !node.Forgotten && (isServicing(node.ProvisionState) || node.ProvisionState == ironic.ServiceFail && openService(host, node) != nil)
 }
 
 // leaveIronic removes a node from Ironic in any state, without undeploying, cleaning or switching
@@ -220,6 +228,8 @@ func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
 // nextOfDeletedIdle is for a host on whose node there is nothing to be undeployed.
 func nextOfDeletedIdle(s Situation) Step {
 	switch node := s.node; {
+	case s.Host.Status.Provisioning.State == metal3.StateProvisioned && isServicing(node.ProvisionState) && !node.Forgotten:
+		return Step{Do: Wait, Message: servicedMeanwhile} // its machine, which is left running, would stay in the ramdisk of the service
 	case node.ProvisionState.IsHeld(), node.ProvisionState == ironic.InspectWait, node.ProvisionState == ironic.CleanWait, node.ProvisionState == ironic.ServiceWait:
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():
@@ -231,6 +241,9 @@ func nextOfDeletedIdle(s Situation) Step {
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)
 }
+
+// servicedMeanwhile is for the user who deletes a host that another user of Ironic has deployed.
+const servicedMeanwhile = "Ironic services the machine, which another user has deployed, and the deletion waits until that has ended. To have the host go at once, detach it"
 
 // isBeforeDeployment reports whether the deployment of a host that is being provisioned has not
 // begun, because its node is to be cleaned, or was just cleaned, so that there is nothing to undeploy. A node that

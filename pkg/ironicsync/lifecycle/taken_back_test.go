@@ -84,6 +84,7 @@ func TestTakenBack(t *testing.T) {
 			}
 			test.after(host)
 			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			keepNode(host)
 			step, _ := next(planned(host, node))
 			if step.String() != test.want {
 				t.Fatalf("%s, want %s", step, test.want)
