@@ -48,7 +48,7 @@ func (d *deployments) deploy(ctx context.Context, task *Task) error {
 	if err != nil {
 		return err
 	}
-	current, err := d.lookAgain(ctx, task)
+	current, err := lookAgain(ctx, d.ironic, task)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d *deployments) rebuild(ctx context.Context, task *Task) error {
 	if err != nil {
 		return err
 	}
-	current, err := d.lookAgain(ctx, task)
+	current, err := lookAgain(ctx, d.ironic, task)
 	if err != nil {
 		return err
 	}
@@ -122,11 +122,11 @@ func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.Pr
 	return options, nil
 }
 
-// lookAgain reads once more the node whose disks are about to be written to. If the server of the image is slow, the validation takes half a
-// minute, and a request that rested on the look before it would be refused as too old.
-func (d *deployments) lookAgain(ctx context.Context, task *Task) (*ironic.Node, error) {
+// lookAgain reads once more the node whose disks are about to be written to, or whose machine is about to be interrupted. If Ironic is slow, or
+// the server of the image, what comes before takes half a minute, and a request that rested on the look before it would be refused as too old.
+func lookAgain(ctx context.Context, api Ironic, task *Task) (*ironic.Node, error) {
 	looked := time.Now().Round(0)
-	current, err := d.ironic.GetNode(ctx, task.Node.UUID)
+	current, err := api.GetNode(ctx, task.Node.UUID)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (c *cleans) refuse(ctx context.Context, task Task, reason error) (Outcome, 
 
 // start requests a manual clean from Ironic.
 func (c *cleans) start(ctx context.Context, task Task) error {
-	if err := c.mayStart(ctx, task); err != nil {
+	if err := c.mayStart(ctx, &task); err != nil {
 		return &unsentError{err}
 	}
 	err := c.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetClean, ironic.ProvisionOptions{CleanSteps: task.Step.Clean.Steps})
@@ -90,7 +90,7 @@ func (c *cleans) start(ctx context.Context, task Task) error {
 }
 
 // mayStart tells Ironic what the clean depends on, and looks whether it is still to be requested then.
-func (c *cleans) mayStart(ctx context.Context, task Task) error {
+func (c *cleans) mayStart(ctx context.Context, task *Task) error {
 	node, clean := task.Node, task.Step.Clean
 	if clean.RAIDInterface != "" {
 		current, err := c.ironic.GetRegistration(ctx, node.UUID)
@@ -110,8 +110,7 @@ func (c *cleans) mayStart(ctx context.Context, task Task) error {
 			return err
 		}
 	}
-	// The requests have taken time.
-	current, err := c.ironic.GetNode(ctx, node.UUID)
+	current, err := lookAgain(ctx, c.ironic, task)
 	switch {
 	case err != nil:
 		return err

@@ -89,7 +89,7 @@ func (s *services) setError(host *metal3.BareMetalHost, message string) {
 // start requests a service from Ironic if the node is still as it was when the service was recorded, and the policy as it was when the
 // service was planned.
 func (s *services) start(ctx context.Context, task Task) error {
-	if err := s.mayStart(ctx, task); err != nil {
+	if err := s.mayStart(ctx, &task); err != nil {
 		return &unsentError{err}
 	}
 	err := s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetService, ironic.ProvisionOptions{ServiceSteps: task.Step.Clean.Steps})
@@ -100,8 +100,8 @@ func (s *services) start(ctx context.Context, task Task) error {
 }
 
 // mayStart looks whether that is so.
-func (s *services) mayStart(ctx context.Context, task Task) error {
-	current, err := s.ironic.GetNode(ctx, task.Node.UUID)
+func (s *services) mayStart(ctx context.Context, task *Task) error {
+	current, err := lookAgain(ctx, s.ironic, task)
 	switch {
 	case err != nil:
 		return err

@@ -3,12 +3,15 @@
 package reconcile_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/enginetest"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
@@ -32,6 +35,26 @@ func (w *world) expectMirror(cleans int) {
 	if p := host.Status.Record.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || p.EndedAt == nil {
 		w.t.Errorf("the preparation is %+v", p)
 	}
+}
+
+// slowToStore is an Ironic that takes longer to store the RAID configuration than a look at the node counts.
+type slowToStore struct{ *enginetest.Ironic }
+
+func (s slowToStore) SetTargetRAID(ctx context.Context, fence ironic.Fence, idOrName string, disks []ironic.LogicalDisk) error {
+	err := s.Ironic.SetTargetRAID(ctx, fence, idOrName, disks)
+	time.Sleep(25 * time.Second)
+	return err
+}
+
+// TestRAIDOfSlowIronic: a clean is requested although what it depends on takes half a minute, because the node is looked at after that.
+func TestRAIDOfSlowIronic(t *testing.T) {
+	inFleet(t, fleetSettings(), ironicsim.Options{}, func(sim *enginetest.Ironic) ironicClient { return slowToStore{sim} }, func(t *testing.T, w *world) {
+		host := enrolled(0)
+		mirrored(host)
+		w.addWithSecret(host)
+		w.after(5*time.Minute, "available", w.in(metal3.StateAvailable))
+		w.expectMirror(1)
+	})
 }
 
 // TestRAID builds software RAID before a host is available, builds it anew after a
