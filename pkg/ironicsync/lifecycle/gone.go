@@ -85,10 +85,11 @@ func isSeenToEnd(before *metal3.IronicStatus, state ironic.ProvisionState) bool 
 	return was.IsInTransit() && isUndeployedState(was)
 }
 
-// isOnWayToAdoption reports whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted.
+// isOnWayToAdoption reports whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted. So is one that
+// was missing until now.
 func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	if before == nil {
-		return false
+		return true
 	}
 	switch ironic.ProvisionState(before.ProvisionState) {
 	case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.Adopting, ironic.AdoptFail:
