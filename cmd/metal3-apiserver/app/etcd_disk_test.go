@@ -3,7 +3,9 @@
 package app
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -27,6 +29,34 @@ func TestDiskReserve(t *testing.T) {
 		var info syscall.Stat_t
 		if err := syscall.Stat(disk.path(), &info); err != nil || info.Size != diskReserveSize || info.Mode&0o777 != 0o600 {
 			t.Errorf("after %s: %d bytes with mode %o, %v", before, info.Size, info.Mode, err)
+		}
+	}
+}
+
+// TestSpaceToDefragment checks that a database is defragmented only where a second file of its size fits.
+func TestSpaceToDefragment(t *testing.T) {
+	disk := &diskReserve{t.TempDir()}
+	if disk.hasSpaceToDefragment() {
+		t.Error("there is nothing to defragment")
+	}
+	snap := filepath.Join(disk.dir, embeddedDir, "member", "snap")
+	if err := os.MkdirAll(snap, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	free, err := disk.free()
+	if err != nil || free < 2*minFreeDisk {
+		t.Skipf("this needs %d bytes of free space: %d, %v", int64(2*minFreeDisk), free, err)
+	}
+	for size, want := range map[int64]bool{1 << 20: true, free: false} {
+		db, err := os.Create(filepath.Join(snap, "db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Truncate(size), db.Close()); err != nil { // which takes no space
+			t.Fatal(err)
+		}
+		if disk.hasSpaceToDefragment() != want {
+			t.Errorf("%d bytes: %t", size, !want)
 		}
 	}
 }

@@ -40,8 +40,8 @@ type engine struct {
 	firmware firmware.Deps
 	leader   *reconcile.LeaderStatus
 	events   *events.Recorder
-	// hostsGone is set if etcd had no hosts when the server started, although it had been used.
-	hostsGone atomic.Bool
+	// hostless is set if etcd had no hosts when the server started, and they may be lost.
+	hostless atomic.Bool
 }
 
 // newManager returns what runs the leader's work whenever this replica leads.

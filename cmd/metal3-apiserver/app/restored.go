@@ -30,21 +30,24 @@ func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 	ctx, cancel := context.WithTimeout(ctx, keepSecretsTimeout)
 	defer cancel()
 	restored, err := m.SeemsRestored(ctx)
+	if err == nil && restored == "" {
+		return
+	}
 	if err != nil {
 		klog.ErrorS(err, "Whether etcd was restored is not known before the server serves: the Secrets of hosts that are missing may be deleted")
-	}
-	if restored == "" {
-		return
 	}
 	owners, err := e.ownersOfSecrets(ctx)
 	if err != nil {
 		klog.ErrorS(err, "The hosts and switches cannot be listed before the server serves: the Secrets of those that are missing may be deleted")
 		return
 	}
-	if owners.Len() == 0 {
+	e.hostless.Store(owners.Len() == 0)
+	if restored == "" {
+		return
+	}
+	if e.hostless.Load() {
 		klog.ErrorS(errors.New(restored), "Etcd has no hosts any more: the server does not get ready, or clients would take them for deleted. "+beginWithoutHosts,
 			"lease", klog.KRef(e.LeaderElection.ResourceNamespace, e.LeaderElection.ResourceName))
-		e.hostsGone.Store(true)
 	}
 	released, err := secrets.ReleaseGone(ctx, e.cluster.kubernetes, e.cluster.metadata, e.Settings.Namespaces, owners.Has)
 	if err != nil {
@@ -53,13 +56,13 @@ func (e *engine) keepSecrets(ctx context.Context, m *manager.Manager) {
 	klog.InfoS("Etcd was restored: Secrets of hosts and switches that are missing belong to nobody until these are created again", "secrets", released)
 }
 
-// beginWithoutHosts is what a person can do about hostsGone.
+// beginWithoutHosts is what a person can do if etcd has no hosts any more.
 const beginWithoutHosts = "Restore a snapshot (docs/restore.md); or, to begin without hosts, remove the annotation metal3.io/restored from the Lease"
 
 // hasHosts returns an error while etcd, which had hosts before, has none, such as on a new volume. It is a check of readiness: controllers that find
 // no hosts delete what refers to them, and GitOps creates the hosts anew. It ends with the hold of a restore.
 func (e *engine) hasHosts(ctx context.Context, m *manager.Manager) error {
-	if !e.hostsGone.Load() {
+	if !e.hostless.Load() {
 		return nil
 	}
 	restored, err := m.SeemsRestored(ctx)
@@ -69,7 +72,7 @@ func (e *engine) hasHosts(ctx context.Context, m *manager.Manager) error {
 	if restored != "" {
 		return fmt.Errorf("etcd has no hosts any more: %s. %s", restored, beginWithoutHosts)
 	}
-	e.hostsGone.Store(false)
+	e.hostless.Store(false)
 	return nil
 }
 

@@ -33,7 +33,7 @@ func TestHostsGone(t *testing.T) {
 	if err := e.hasHosts(t.Context(), m); err != nil {
 		t.Errorf("with hosts: %v", err)
 	}
-	e.hostsGone.Store(true)
+	e.hostless.Store(true)
 	if err := e.hasHosts(t.Context(), m); err == nil || !strings.Contains(err.Error(), "its count is 0, that of the Lease 7") || !strings.Contains(err.Error(), "metal3.io/restored") {
 		t.Errorf("without: %v", err)
 	}

@@ -31,7 +31,7 @@ func underOperator(host *metal3.BareMetalHost, restoredAt int64) (harms []string
 		harms = append(harms, "is not registered, because its BMC is in use, and would be a second host of that machine: delete it, or correct spec.bmc.address")
 	}
 	if record.Hold == nil && lifecycle.MayUndoOfBackup(host, restoredAt) {
-		harms = append(harms, "is of a backup in which it was to be undeployed, and its machine may be another user's since: have metal3-apiserver look at it, or detach it")
+		harms = append(harms, "is of a backup in which it was to be undeployed, and its machine may be another user's since: have metal3-apiserver look at it first")
 	}
 	if isErasedByOperator(host) {
 		harms = append(harms, "would be undeployed and its disks erased, though this server leaves what it runs alone: before that, "+

@@ -73,6 +73,9 @@ func TestLeftWhileServiced(t *testing.T) {
 		"another user's":                    {and(provisionedHost, detached), nodeIn(ironic.ServiceWait), "Wait"},
 		"another user's, failed":            {and(provisionedHost, detached), nodeIn(ironic.ServiceFail), "DeleteNode"},
 		"another user's, and their machine": {others, nodeIn(ironic.ServiceWait), "Wait"},
+		"deleted and detached":              {and(provisionedHost, servicing(metal3.PreparationRunning), detached, deleted), nodeIn(ironic.ServiceWait), "Wait"},
+		"deleted and detached, failed":      {and(provisionedHost, servicing(metal3.PreparationFailed), detached, deleted), nodeIn(ironic.ServiceFail), "LeaveService"},
+		"deleted and detached, forced":      {and(provisionedHost, servicing(metal3.PreparationRunning), forced, deleted), nodeIn(ironic.ServiceWait), "abort"},
 		"another user's, external":          {[]hostOption{withState(metal3.StateExternallyProvisioned), deleted}, nodeIn(ironic.ServiceWait), "abort"},
 	} {
 		if got := nextOf(planned(newHost(test.options...), test.node)).String(); got != test.want {

@@ -183,6 +183,11 @@ func nextOfDeletedDetached(s Situation) Step {
 		return Step{Do: Wait} // until the host is attached again
 	case s.node == nil:
 		return Step{Do: Release}
+	case !args.Force && isInServiceRamdisk(s.Host, s.node):
+		if s.node.ProvisionState == ironic.ServiceFail {
+			return nextOfFailedService(s)
+		}
+		return Step{Do: Wait, Message: servicedMeanwhile}
 	}
 	return leaveIronic(s)
 }
@@ -242,8 +247,9 @@ func nextOfDeletedIdle(s Situation) Step {
 	return setState(metal3.StatePoweringOffBeforeDelete)
 }
 
-// servicedMeanwhile is for the user who deletes a host that another user of Ironic has deployed.
-const servicedMeanwhile = "Ironic services the machine, which another user has deployed, and the deletion waits until that has ended. To have the host go at once, detach it"
+// servicedMeanwhile is for the user who deletes a host whose machine is to run on.
+const servicedMeanwhile = "Ironic services the machine, and the deletion waits until that has ended, because the machine would stay in the ramdisk. " +
+	"To have the host go at once, detach it (" + metal3.DetachedAnnotation + `={"force":true})`
 
 // isBeforeDeployment reports whether the deployment of a host that is being provisioned has not
 // begun, because its node is to be cleaned, or was just cleaned, so that there is nothing to undeploy. A node that
