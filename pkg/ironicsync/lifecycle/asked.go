@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -146,13 +147,17 @@ func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Du
 	if asked == nil || asked.NodeUUID != s.node.UUID || s.AskedInVain && asked.Times <= 1 { // only the last of several was refused
 		return 0, false
 	}
-	for _, target := range targets {
-		if asked.Target == string(target) {
-			left = metal3.AskedLimit - s.AskedKnownFor
-			return max(left, time.Second), left > 0
-		}
+	if !slices.Contains(targets, ironic.ProvisionTarget(asked.Target)) {
+		return 0, false
 	}
-	return 0, false
+	left = metal3.AskedLimit - s.AskedKnownFor
+	return max(left, time.Second), left > 0
+}
+
+// anyMayStillCome is mayStillCome for whatever was asked for. There is a record of one request: another kind, which what is recorded does not
+// make unsafe, would take its place, and what waits for the former one later would not wait.
+func (s Situation) anyMayStillCome() (left time.Duration, may bool) {
+	return s.mayStillCome(ironic.TargetActive, ironic.TargetRebuild, ironic.TargetDeleted, ironic.TargetClean, ironic.TargetService)
 }
 
 // deploymentMayStillCome reports whether Ironic may still carry out a request for a deployment, and how long that is to be waited for.

@@ -361,10 +361,12 @@ func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, ask
 		return "the image is not written again"
 	case state == metal3.StateAvailable && nodeState == ironic.Available && asked == ironic.TargetActive:
 		return "nothing else is deployed, nor is the host let go,"
-	case state == metal3.StatePreparing && nodeState == ironic.Manageable && asked == ironic.TargetClean:
-		return "no clean is asked for again"
+	case state == metal3.StatePreparing && nodeState == ironic.Manageable:
+		return "no clean is asked for"
 	case state.RunsSomething() && nodeState == ironic.Active && asked == ironic.TargetService:
 		return "the machine is not switched on, and no service is asked for again"
+	case state.RunsSomething() && nodeState == ironic.Active:
+		return "no service is asked for"
 	case state.RunsSomething() && nodeState == ironic.ServiceFail && asked == ironic.TargetService:
 		return "the failed service is not left by another one"
 	}

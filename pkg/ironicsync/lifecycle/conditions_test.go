@@ -305,18 +305,20 @@ func TestConditionOfAwaitedRequests(t *testing.T) {
 		want string // empty if nothing waits
 	}{
 		"an undeployment, and a deployment waits": {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Available), "nothing is deployed"},
-		"a rebuild":                         {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.Active), "the image is not written again"},
-		"rebuilds, of which one has failed": {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.DeployFail), "the image is not written again"},
-		"a service that ends a failed one":  {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.ServiceFail), "the failed service is not left by another one"},
-		"a clean":                           {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Manageable), "no clean is asked for again"},
-		"a clean that has begun":            {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Cleaning), ""},
-		"a service":                         {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.Active), "the machine is not switched on"},
-		"an undeployment":                   {newHost(withState(metal3.StateDeprovisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Active), ""},
-		"of another node":                   {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), &ironic.Node{UUID: "v", ProvisionState: ironic.Active, Address: ownBMC}, ""},
-		"a power-off":                       {newHost(withState(metal3.StateProvisioned), switched(1)), nodeIn(ironic.Active), ""},
-		"a power-on":                        {newHost(withState(metal3.StateProvisioned), switchedOn), nodeIn(ironic.Active, off), ""},
-		"a power-on, and it is to be off":   {newHost(withState(metal3.StateProvisioned), switchedOn, toBeOff), nodeIn(ironic.Active, off), "it is not shown as off"},
-		"power-offs, of which one may come": {newHost(withState(metal3.StateProvisioned), switched(2)), nodeIn(ironic.Active, off), "the machine is not switched on"},
+		"a rebuild":                          {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.Active), "the image is not written again"},
+		"rebuilds, of which one has failed":  {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.DeployFail), "the image is not written again"},
+		"a service that ends a failed one":   {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.ServiceFail), "the failed service is not left by another one"},
+		"a clean":                            {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Manageable), "no clean is asked for"},
+		"an undeployment, and a clean waits": {newHost(withState(metal3.StatePreparing), asked(ironic.TargetDeleted)), nodeIn(ironic.Manageable), "no clean is asked for"},
+		"a rebuild, and a service waits":     {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetRebuild)), nodeIn(ironic.Active), "no service is asked for"},
+		"a clean that has begun":             {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Cleaning), ""},
+		"a service":                          {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.Active), "the machine is not switched on"},
+		"an undeployment":                    {newHost(withState(metal3.StateDeprovisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Active), ""},
+		"of another node":                    {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), &ironic.Node{UUID: "v", ProvisionState: ironic.Active, Address: ownBMC}, ""},
+		"a power-off":                        {newHost(withState(metal3.StateProvisioned), switched(1)), nodeIn(ironic.Active), ""},
+		"a power-on":                         {newHost(withState(metal3.StateProvisioned), switchedOn), nodeIn(ironic.Active, off), ""},
+		"a power-on, and it is to be off":    {newHost(withState(metal3.StateProvisioned), switchedOn, toBeOff), nodeIn(ironic.Active, off), "it is not shown as off"},
+		"power-offs, of which one may come":  {newHost(withState(metal3.StateProvisioned), switched(2)), nodeIn(ironic.Active, off), "the machine is not switched on"},
 	} {
 		c := findCondition(&withConditions(tt.host, tt.node, now).Status, metal3.ProgressingCondition)
 		waits := strings.Contains(c.Message, "may still carry out")

@@ -194,7 +194,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	settings.Observe(status, before, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, recorded)
-	observeUndeploying(status, now)
+	observeUndeploying(status, before, node, now)
 	observePendingRebuild(status, before)
 	observeAsked(status)
 	observeAskedPower(status)

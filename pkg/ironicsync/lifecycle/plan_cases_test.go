@@ -28,6 +28,11 @@ func keepsPower(h *metal3.BareMetalHost) {
 	h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: recordedInstance(h), KeepPower: true}
 }
 
+// attemptRecorded is of a host that is being provisioned by this server, or was.
+func attemptRecorded(h *metal3.BareMetalHost) {
+	h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: recordedInstance(h)}
+}
+
 // powerError is what Ironic has of the power of a machine whose BMC has said something that ipmitool does not understand.
 func powerError(n *ironic.Node) { n.PowerState = "error" }
 
@@ -184,7 +189,7 @@ func TestNextOfHost(t *testing.T) {
 		"cleaning refused for it now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Manageable), change: hold, want: "Wait:7s"},
 		"silent while cleaned for it":   {options: and(provisioning, timedOut), node: nodeIn(ironic.CleanWait), want: "abort"},
 		"not ours to clean after all":   {options: and(provisioning, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
-		"other image before cleaning":   {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.Manageable), want: "=available"},
+		"other image before cleaning":   {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a"), attemptRecorded}, node: nodeIn(ironic.Manageable), want: "=available"},
 		"other image while cleaned":     {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.CleanWait), want: "Wait"},
 		"cleaned, to be forced off":     {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.CleanWait), want: "abort"},
 		"deployment refused just now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},

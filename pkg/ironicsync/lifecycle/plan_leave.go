@@ -220,7 +220,7 @@ func unseenSecret(s Situation) string {
 // nextOfDeletedDeprovisioning is for a host that is being undeployed because of its deletion.
 func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
 	switch node := s.node; {
-	case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
+	case node.ProvisionState == ironic.Available && !s.isToBeCleanedStill(), giveUp && !isBeingCleaned(node):
 		return setState(metal3.StatePoweringOffBeforeDelete)
 	case mustRegister(s):
 		return Step{Do: Register, Retry: isRefused(s.Host)}
@@ -253,16 +253,17 @@ const servicedMeanwhile = "Ironic services the machine, and the deletion waits u
 
 // isBeforeDeployment reports whether the deployment of a host that is being provisioned has not
 // begun, because its node is to be cleaned, or was just cleaned, so that there is nothing to undeploy. A node that
-// Ironic has lost meanwhile is manageable again, too, and what was written to its disks then is not known.
+// Ironic has lost meanwhile is manageable again, too, and then available, and what was written to its disks is not known.
 func isBeforeDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	if node == nil {
 		return false
 	}
-	switch node.ProvisionState {
+	switch d := host.Status.Record.Deployment; node.ProvisionState {
 	case ironic.Manageable:
-		d := host.Status.Record.Deployment
 		return d != nil && !d.MayAdopt
-	case ironic.Available, ironic.Cleaning, ironic.CleanWait, ironic.CleanFail, ironic.CleanHold:
+	case ironic.Available:
+		return d == nil || !d.MayAdopt
+	case ironic.Cleaning, ironic.CleanWait, ironic.CleanFail, ironic.CleanHold:
 		return true
 	}
 	return false

@@ -233,6 +233,8 @@ func nextOfProvisioning(s Situation) Step {
 		switch {
 		case host.Spec.ExternallyProvisioned:
 			return setState(metal3.StateExternallyProvisioned)
+		case cancelled && !isBeforeDeployment(host, node):
+			return setState(metal3.StateDeprovisioning)
 		case cancelled: // nothing was deployed, so there is nothing to undeploy
 			return setState(metal3.StateAvailable)
 		case isHeldOff(host):
@@ -375,6 +377,9 @@ func nextOfDeprovisioning(s Situation) Step {
 	}
 	if s.isTakenBack() {
 		return setState(metal3.StateProvisioned)
+	}
+	if step, runsOn := s.nextOfUnended(); runsOn {
+		return step
 	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
 	switch node.ProvisionState {

@@ -40,6 +40,9 @@ func nextOfActive(s Situation) Step {
 	case s.isSwitchedJustNow():
 		return Step{Do: Wait, After: rebuildPause} // see there
 	}
+	if left, may := s.anyMayStillCome(); may {
+		return Step{Do: Wait, After: left} // it would not be known of any more
+	}
 	if step, waits := awaitServiceImage(s, power); waits {
 		return step
 	}

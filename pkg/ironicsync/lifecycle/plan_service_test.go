@@ -95,6 +95,7 @@ func TestServicing(t *testing.T) {
 		"settings unread, a service is open":     {options: and(provisionedHost, servicing(metal3.PreparationRequested), withStepError(metal3.ServicingError, "no list")), node: nodeIn(ironic.Active, off), change: unread, want: "power-on"},
 		"another's deployment":                   {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Hold"},
 		"another's deployment, which is known":   {options: and(provisionedHost, withHold), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: heldAlready, want: "power-on"},
+		"a rebuild may still come":               {options: and(provisionedHost, servicing(metal3.PreparationRequested), asked(ironic.TargetRebuild, ironic.Active)), node: nodeIn(ironic.Active, off), want: "Wait:4m0s"},
 		"it may still come":                      {options: and(provisionedHost, servicing(metal3.PreparationRequested), asked(ironic.TargetService, ironic.Active)), node: nodeIn(ironic.Active, off), want: "Wait:4m0s"},
 		"killed before it was asked for":         {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), want: "Service"},
 		"requested, and switched on by somebody": {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active), want: "EndServicing"},

@@ -31,8 +31,8 @@ func nextOfSettings(s Situation) Step {
 	case s.node.ProvisionState == ironic.Available:
 		return toManageable(s)
 	}
-	if left, may := s.mayStillCome(ironic.TargetClean); may {
-		return Step{Do: Wait, After: left} // the steps would be carried out a second time
+	if left, may := s.anyMayStillCome(); may {
+		return Step{Do: Wait, After: left} // the steps would be carried out a second time, or the other request not be known of any more
 	}
 	failed := s.Host.Status.Record.Preparation != nil && s.Host.Status.Record.Preparation.Phase == metal3.PreparationFailed
 	return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Clean: clean}, failed || hasFailed(s.Host))

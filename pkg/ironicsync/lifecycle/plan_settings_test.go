@@ -59,6 +59,7 @@ func TestSettings(t *testing.T) {
 		"firmware unread, inspection wanted":     {options: and(available, annotated(metal3.InspectAnnotation, "")), node: nodeIn(ironic.Manageable), unread: "no list", want: "=inspecting"},
 		"firmware unread, preparing":             {options: preparing, node: nodeIn(ironic.Manageable), unread: "no list", want: "Prepare: no list"},
 		"RAID asked for, and may still come":     {options: and(preparing, asked(ironic.TargetClean, ironic.Manageable)), node: nodeIn(ironic.Manageable), want: "Wait:4m0s"},
+		"RAID wanted, an undeployment may come":  {options: and(preparing, asked(ironic.TargetDeleted, ironic.Manageable)), node: nodeIn(ironic.Manageable), want: "Wait:4m0s"},
 		"RAID wanted":                            {options: preparing, node: nodeIn(ironic.Manageable), want: "Prepare redfish raid.delete_configuration raid.create_configuration"},
 		"RAID wanted, node available":            {options: preparing, node: nodeIn(ironic.Available), want: "manage"},
 		"RAID wanted, node being cleaned":        {options: preparing, node: nodeIn(ironic.CleanWait), want: "Wait"},

@@ -63,7 +63,7 @@ var resting = map[string][]hostOption{
 	"wanted":       {withState(metal3.StateAvailable), prepared, wantsImage("http://images/a")},
 	"ready":        {prepared, withState(metal3.StateReady), wantsImage("http://images/a")},
 	"provisioning": {withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")},
-	"cancelled":    {withState(metal3.StateProvisioning), attempting("http://images/a")},
+	"cancelled":    {withState(metal3.StateProvisioning), attempting("http://images/a"), attemptRecorded},
 	// What an operator had deployed in Ironic, past us.
 	"foreign": {prepared, inspectedOnce, withState(metal3.StateProvisioning)},
 	// The same, and it is prepared without an inspection.

@@ -32,6 +32,34 @@ func (s Situation) isTakenBack() bool {
 	return false
 }
 
+// nextOfUnended returns the next step for a host that is to be undeployed, and whose machine may run on although Ironic has the node as one
+// that runs nothing: it has lost the node since, or its database was restored. The verb provide ends what runs only where Ironic cleans;
+// where it does not, the power is cut, as Ironic does when it undeploys. The second result is false if that is not so, or has been done.
+func (s Situation) nextOfUnended() (Step, bool) {
+	host, node, d := s.Host, s.node, s.Host.Status.Record.Deployment
+	switch {
+	case d == nil || !d.MayAdopt || node.ProvisionState != ironic.Manageable && node.ProvisionState != ironic.Available:
+		return Step{}, false
+	case host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled:
+		return toManageable(s), s.isToBeCleanedStill()
+	}
+	if _, off := powerOf(node); off || host.Spec.DisablePowerOff {
+		return Step{}, false
+	}
+	if node.isBeingSwitched() {
+		return Step{Do: Wait}, true
+	}
+	return s.retry(Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError}, hasFailed(host)), true
+}
+
+// isToBeCleanedStill reports whether the node of a host that is to be undeployed is available although it was neither undeployed nor
+// cleaned: Ironic's database was restored. One that is made available now is cleaned before.
+func (s Situation) isToBeCleanedStill() bool {
+	d := s.Host.Status.Record.Deployment
+	return s.node.ProvisionState == ironic.Available && s.Host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled &&
+		d != nil && d.MayAdopt && (d.Gone == nil || isUnknownEnd(d.Gone))
+}
+
 // isUnknownEnd reports whether a deployment may have ended while its node was lost.
 func isUnknownEnd(gone *metal3.GoneDeployment) bool { return gone != nil && gone.ProvisionState == "" }
 
@@ -44,8 +72,9 @@ func (t transition) neverRan() {
 }
 
 // observeUndeploying notes that Ironic has begun to undeploy the node of a host that is deprovisioning, or has lost it before that. It
-// goes by what is recorded of a request, and so comes before observeAsked.
-func observeUndeploying(status *metal3.BareMetalHostStatus, now time.Time) {
+// goes by what is recorded of a request, and so comes before observeAsked. A state that is older than the one in which the node was active
+// tells nothing, as in observeGone: Ironic has the node as it was before the deployment.
+func observeUndeploying(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, seen *ironic.Node, now time.Time) {
 	d, state := status.Record.Deployment, NodeOf(status).ProvisionState
 	switch {
 	case d == nil || status.Provisioning.State != metal3.StateDeprovisioning:
@@ -56,6 +85,10 @@ func observeUndeploying(status *metal3.BareMetalHostStatus, now time.Time) {
 		}
 	case state == ironic.Enroll, state == ironic.Verifying: // no other state leads back to these
 		noteLoss(status, "", now)
+	case isOlder(seen, d.ActiveSince) && !isSeenToEnd(before, state) && (d.Gone == nil || isUnknownEnd(d.Gone)):
+		if !state.IsInTransit() {
+			noteLoss(status, "", now)
+		}
 	default:
 		noteUndeploying(d, state, now)
 	}

@@ -66,9 +66,15 @@ func TestTakenBack(t *testing.T) {
 			h.Status.Record.RegisteredWith = with // it was registered again
 			wantsImage("http://a")(h)
 		}, want: "provide"},
-		"lost, and not wanted":        {states: append([]ironic.ProvisionState{lost}, made...), after: func(*metal3.BareMetalHost) {}, want: "provide"},
-		"lost, and another is wanted": {states: append([]ironic.ProvisionState{lost}, made...), after: wantsImage("http://b"), want: "provide"},
-		"lost, and deleted":           {states: append([]ironic.ProvisionState{lost}, made...), after: also(wantsImage("http://a"), deleted), want: "provide"},
+		"lost, and not wanted, nor cleaned":       {states: append([]ironic.ProvisionState{lost}, made...), after: uncleaned, want: "power-off"},
+		"made available by somebody, nor cleaned": {states: append(append([]ironic.ProvisionState{lost}, made...), ironic.Available), after: uncleaned, want: "power-off"},
+		"asked for and lost, nor cleaned":         {before: ask, states: append([]ironic.ProvisionState{lost}, made...), after: uncleaned, want: "power-off"},
+		"failed to be undeployed, nor cleaned":    {states: append([]ironic.ProvisionState{ironic.Error, lost}, made...), after: uncleaned, want: "power-off"},
+		"lost, never switched off, nor cleaned":   {states: append([]ironic.ProvisionState{lost}, made...), after: also(uncleaned, func(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }), want: "provide"},
+		"undeployed, nor cleaned":                 {states: []ironic.ProvisionState{ironic.Deleting, ironic.Available}, after: uncleaned, want: "=available", then: "Wait"},
+		"lost, and not wanted":                    {states: append([]ironic.ProvisionState{lost}, made...), after: func(*metal3.BareMetalHost) {}, want: "provide"},
+		"lost, and another is wanted":             {states: append([]ironic.ProvisionState{lost}, made...), after: wantsImage("http://b"), want: "provide"},
+		"lost, and deleted":                       {states: append([]ironic.ProvisionState{lost}, made...), after: also(wantsImage("http://a"), deleted), want: "provide"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, node := provisionedBy()
@@ -85,6 +91,7 @@ func TestTakenBack(t *testing.T) {
 			test.after(host)
 			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
 			keepNode(host)
+			node.AutomatedClean = "false"
 			step, _ := next(planned(host, node))
 			if step.String() != test.want {
 				t.Fatalf("%s, want %s", step, test.want)
@@ -107,6 +114,112 @@ func TestTakenBack(t *testing.T) {
 			host.Status.Record.Asked = nil
 			if next := nextOf(planned(host, node)); next.String() != "=deprovisioning" {
 				t.Errorf("once a person has decided that it is to be erased: %s", next)
+			}
+		})
+	}
+}
+
+// TestUndeployedAfterIronicWasRestored: the database of Ironic was restored to when the node was available, or could not be cleaned, and the
+// machine runs what was deployed since. The host becomes available when that has ended, and goes on running it if it is wanted again.
+func TestUndeployedAfterIronicWasRestored(t *testing.T) {
+	for name, test := range map[string]struct {
+		state ironic.ProvisionState
+		late  bool // the image was removed before the node was seen
+		host  hostOption
+		want  string
+		then  string // with the node manageable
+	}{
+		"available":               {state: ironic.Available, want: "manage", then: "provide"},
+		"available, seen late":    {state: ironic.Available, late: true, want: "manage", then: "provide"},
+		"available, wanted again": {state: ironic.Available, late: true, host: wantsImage("http://a"), want: "manage", then: "=provisioned"},
+		"available, not cleaned":  {state: ironic.Available, host: uncleaned, want: "power-off", then: "power-off"},
+		"available, deleted":      {state: ironic.Available, host: deleted, want: "manage", then: "provide"},
+		"failed to be cleaned":    {state: ironic.CleanFail, late: true, want: "manage", then: "provide"},
+		"failed, not cleaned":     {state: ironic.CleanFail, late: true, host: uncleaned, want: "manage", then: "power-off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			host, node = seenIn(host, node, ironic.Active)
+			old := *node
+			old.ProvisionState, old.ProvisionUpdatedAt, old.InstanceUUID = test.state, new(node.ProvisionUpdatedAt.Add(-time.Hour)), ""
+			look := func() { host = observed(host, &old) }
+			if !test.late {
+				look()
+			}
+			host.Spec.Image = nil
+			Enter(host, setState(metal3.StateDeprovisioning), now)
+			look()
+			if test.host != nil {
+				test.host(host)
+			}
+			plan := func(node *ironic.Node) string {
+				host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+				keepNode(host)
+				node.AutomatedClean = "false"
+				step, _ := next(planned(host, node))
+				return step.String()
+			}
+			if got := plan(&old); got != test.want {
+				t.Fatalf("%s, want %s", got, test.want)
+			}
+			host, node = seenIn(host, node, ironic.Manageable)
+			if got := plan(node); got != test.then {
+				t.Fatalf("then %s, want %s", got, test.then)
+			}
+			if test.then != "provide" {
+				return
+			}
+			host, node = seenIn(host, node, ironic.Available) // the cleaning was not seen
+			if got := plan(node); got != "=available" && got != "=powering-off-before-delete" {
+				t.Errorf("at last %s", got)
+			}
+		})
+	}
+}
+
+// uncleaned is of a host whose disks are not to be cleaned.
+func uncleaned(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
+
+// TestLostAttemptCalledOff: an attempt that nobody wants any more may have written an image, or booted it, before Ironic lost its node.
+func TestLostAttemptCalledOff(t *testing.T) {
+	lost := []ironic.ProvisionState{ironic.DeployWait, "", ironic.Enroll, ironic.Verifying, ironic.Manageable}
+	for name, test := range map[string]struct {
+		states []ironic.ProvisionState
+		host   hostOption
+		want   string
+		then   string
+	}{
+		"lost":               {states: lost, want: "=deprovisioning", then: "provide"},
+		"not cleaned":        {states: lost, host: uncleaned, want: "=deprovisioning", then: "power-off"},
+		"made available":     {states: append(lost, ironic.Cleaning, ironic.Available), want: "=deprovisioning", then: "=available"},
+		"not cleaned for it": {states: append(lost, ironic.Available), host: uncleaned, want: "=deprovisioning", then: "power-off"},
+		"not begun":          {states: []ironic.ProvisionState{ironic.Cleaning, ironic.Available}, want: "=available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := newHost(wantsImage("http://a"))
+			for _, state := range []metal3.ProvisioningState{metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning} {
+				enter(host, nodeIn(ironic.Available), Step{Do: SetState, State: state}, now)
+			}
+			if test.host != nil {
+				test.host(host)
+			}
+			host, node := seenIn(host, nodeIn(ironic.Available, func(n *ironic.Node) {
+				n.UUID, n.ProvisionUpdatedAt, n.AutomatedClean = host.Status.Provisioning.ID, new(now.Add(-time.Hour)), "false"
+			}), test.states...)
+			host.Spec.Image = nil
+			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			keepNode(host)
+			step, _ := next(planned(host, node))
+			if step.String() != test.want {
+				t.Fatalf("%s, want %s", step, test.want)
+			}
+			if test.then == "" {
+				return
+			}
+			Enter(host, step, now)
+			host, node = seenIn(host, node, node.ProvisionState)
+			if step, _ := next(planned(host, node)); step.String() != test.then {
+				t.Errorf("then %s, want %s", step, test.then)
 			}
 		})
 	}

@@ -72,6 +72,36 @@ func TestTakenBackAfterLoss(t *testing.T) {
 	})
 }
 
+// TestLostIsEnded: what a machine runs has ended when its host becomes available, also where Ironic has lost the deployment before it was to
+// end, or while it was begun, and cleans nothing.
+func TestLostIsEnded(t *testing.T) {
+	for name, begin := range map[string]func(w *world){
+		"a deployment": func(w *world) { w.provision() },
+		"an attempt": func(w *world) {
+			w.update(wantImage)
+			w.after(30*time.Minute, "deploying", func() bool {
+				node := w.host().Status.Ironic
+				return node != nil && node.ProvisionState == string(ironic.DeployWait)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
+				w.available()
+				w.update(func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
+				begin(w)
+				cuts := w.sim.BMC(0).PowerCuts()
+				w.sim.Sim.LoseNode(w.host().Status.Provisioning.ID)
+				w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+				w.after(30*time.Minute, "available", func() bool { return w.host().Status.Provisioning.State == metal3.StateAvailable })
+				if w.sim.BMC(0).PowerCuts() == cuts {
+					t.Error("the host is available, and its machine was never switched off")
+				}
+			})
+		})
+	}
+}
+
 // TestMovedMachineRunsOn: a machine that runs is left on when its host comes with its status from another cluster, whose YAML leaves
 // spec.online out, to an Ironic that does not know it.
 func TestMovedMachineRunsOn(t *testing.T) {
