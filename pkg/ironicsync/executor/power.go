@@ -67,7 +67,7 @@ func (p *power) noteAnswer(ctx context.Context, task *Task, accepted ironic.Powe
 	written, err := p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool { return h.UID == task.Host.UID }, func(h *metal3.BareMetalHost) {
 		lifecycle.EndPowerOn(h, task.powerOn, accepted, p.clock.Now())
 		if accepted == ironic.TargetReboot || accepted == ironic.TargetSoftReboot {
-			lifecycle.Rebooted(h, accepted, task.Host.Annotations)
+			lifecycle.Rebooted(&h.Status, accepted, task.Host.Annotations)
 		}
 	})
 	if written != nil && written.UID == task.Host.UID {

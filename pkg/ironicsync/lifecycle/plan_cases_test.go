@@ -250,7 +250,7 @@ func TestNextOfHost(t *testing.T) {
 		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
 		"never off, reboot of nothing":   {options: and(available, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available), want: "Wait"},
 		"never off, rebooted once": {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, ""), func(h *metal3.BareMetalHost) {
-			Rebooted(h, ironic.TargetSoftReboot, h.Annotations)
+			Rebooted(&h.Status, ironic.TargetSoftReboot, h.Annotations)
 			h.Status.Record.Reboot = nil
 		}), node: nodeIn(ironic.Active), want: "ClearRebootRequest"},
 		"never off, held off":          {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},

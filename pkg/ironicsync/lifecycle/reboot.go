@@ -11,9 +11,9 @@ import (
 
 // Rebooted records that Ironic has accepted target, a reboot of a machine that is never switched off, or of the ramdisk of a rebuild, because
 // of the reboot annotations in asked. If it fails, observeReboot makes these due again.
-func Rebooted(host *metal3.BareMetalHost, target ironic.PowerTarget, asked map[string]string) {
-	record := &host.Status.Record
-	record.Reboot = &metal3.Reboot{NodeUUID: host.Status.Provisioning.ID, Target: string(target)}
+func Rebooted(status *metal3.BareMetalHostStatus, target ironic.PowerTarget, asked map[string]string) {
+	record := &status.Record
+	record.Reboot = &metal3.Reboot{NodeUUID: status.Provisioning.ID, Target: string(target)}
 	for key, value := range asked {
 		if was, has := record.Rebooted[key]; !metal3.IsRebootAnnotation(key) || has && was == value {
 			continue
@@ -34,7 +34,9 @@ func observeReboot(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 	reboot, node := status.Record.Reboot, NodeOf(status)
 	switch {
 	case reboot == nil:
-		return false
+		if isRebooting(node, status.Record.AskedPower) {
+			Rebooted(status, ironic.PowerTarget(status.Record.AskedPower.Target), host.Annotations)
+		}
 	case reboot.NodeUUID != node.UUID:
 		status.Record.Reboot = nil
 	case reboot.Failed != "":
@@ -53,6 +55,12 @@ func observeReboot(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 		makeDue(status)
 	}
 	return failed
+}
+
+// isRebooting reports whether Ironic reboots the machine as it was asked to, although nothing has recorded that it has accepted that: the
+// leader has died between the two, or could not write. A reboot has the target "power on", which a machine that is on has for nothing else.
+func isRebooting(node *Node, asked *metal3.AskedPower) bool {
+	return asked != nil && isReboot(asked) && asked.NodeUUID == node.UUID && node.PowerState == ironic.PowerOn && node.TargetPowerState == ironic.TargetPowerOn
 }
 
 // makeDue makes the annotations due again for which the machine was to be rebooted.

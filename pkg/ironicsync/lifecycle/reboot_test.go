@@ -46,7 +46,7 @@ func TestObserveReboot(t *testing.T) {
 		"the machine is off":        {ironic.TargetReboot, func(n *ironic.Node) { n.LastError, n.PowerState = hardRebootFailed, ironic.PowerOff }, false, false},
 	} {
 		host, node := rebooting(fenceKey)
-		Rebooted(host, test.accepted, host.Annotations)
+		Rebooted(&host.Status, test.accepted, host.Annotations)
 		test.node(&node)
 		host = observe(host, &node)
 		if due := !isRebooted(host, fenceKey); due != test.failed {
@@ -54,6 +54,37 @@ func TestObserveReboot(t *testing.T) {
 		}
 		if reboot := host.Status.Record.Reboot; (reboot != nil) != test.pending || reboot != nil && (reboot.Failed != "") != test.failed {
 			t.Errorf("%s: recorded is %+v", name, reboot)
+		}
+	}
+}
+
+// TestRebootOfDeadLeader: a leader has died after Ironic had accepted a reboot, which nothing else tells. What is seen of it counts.
+func TestRebootOfDeadLeader(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked ironic.PowerTarget
+		node  func(*ironic.Node)
+		want  bool // the annotation is not due any more
+	}{
+		"under way":       {ironic.TargetSoftReboot, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }, true},
+		"by force":        {ironic.TargetReboot, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }, true},
+		"not begun":       {ironic.TargetSoftReboot, func(*ironic.Node) {}, false},
+		"being off":       {ironic.TargetReboot, func(n *ironic.Node) { n.PowerState, n.TargetPowerState = ironic.PowerOff, ironic.TargetPowerOn }, false},
+		"something else":  {ironic.TargetPowerOff, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }, false},
+		"of another node": {ironic.TargetReboot, func(n *ironic.Node) { n.UUID, n.TargetPowerState = "v", ironic.TargetPowerOn }, false},
+	} {
+		host, node := rebooting(fenceKey)
+		host.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: node.UUID, Target: string(test.asked), Times: 1}
+		test.node(&node)
+		host = observe(host, &node)
+		if isRebooted(host, fenceKey) != test.want {
+			t.Errorf("%s: it is recorded as rebooted: %t, want %t", name, !test.want, test.want)
+		}
+		if !test.want {
+			continue
+		}
+		node.LastError, node.TargetPowerState = map[ironic.PowerTarget]string{ironic.TargetReboot: hardRebootFailed, ironic.TargetSoftReboot: softRebootFailed}[test.asked], ""
+		if host = observe(host, &node); isRebooted(host, fenceKey) {
+			t.Errorf("%s: it has failed, and is not due again", name)
 		}
 	}
 }
@@ -72,7 +103,7 @@ func TestRefusedReboot(t *testing.T) {
 	formerly.LastError = softRebootFailed
 	host = follow(t, "a failure of last week", host, []step{{&formerly, wrong{}}})
 	expect("at first", ironic.TargetSoftReboot)
-	Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+	Rebooted(&host.Status, ironic.TargetSoftReboot, host.Annotations)
 	want := wrong{metal3.PowerManagementError, softRebootFailed, 1}
 	host = follow(t, "refused", host, []step{{&formerly, want}, {&idle, want}})
 	expect("forgotten by Ironic", ironic.TargetReboot)
@@ -83,7 +114,7 @@ func TestRefusedReboot(t *testing.T) {
 	if host.Status.Record.AskedPower == nil {
 		t.Error("a request that is about to be sent is forgotten because of an earlier error")
 	}
-	Rebooted(host, ironic.TargetReboot, host.Annotations)
+	Rebooted(&host.Status, ironic.TargetReboot, host.Annotations)
 	host = follow(t, "refused by force", host, []step{{&hard, wrong{metal3.PowerManagementError, hardRebootFailed, 2}}})
 	host.Annotations = nil
 	host = follow(t, "called off", host, []step{{&hard, wrong{}}})
@@ -95,10 +126,10 @@ func TestRefusedReboot(t *testing.T) {
 // TestFailedRebootLeavesOthersDone: a reboot that fails is not a reason to reboot the machine for annotations that were heeded before.
 func TestFailedRebootLeavesOthersDone(t *testing.T) {
 	host, node := rebooting(fenceKey)
-	Rebooted(host, ironic.TargetReboot, host.Annotations)
+	Rebooted(&host.Status, ironic.TargetReboot, host.Annotations)
 	host = observe(host, &node)
 	host.Annotations[metal3.RebootAnnotation] = ""
-	Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+	Rebooted(&host.Status, ironic.TargetSoftReboot, host.Annotations)
 	node.LastError = softRebootFailed
 	host = observe(host, &node)
 	if diff := cmp.Diff(map[string]string{fenceKey: ""}, host.Status.Record.Rebooted); diff != "" {
@@ -243,7 +274,7 @@ func TestDetachedMayNotComeOn(t *testing.T) {
 func TestAbortedReboot(t *testing.T) {
 	for _, by := range []string{"restart", "take over"} {
 		host, node := rebooting(metal3.RebootAnnotation)
-		Rebooted(host, ironic.TargetSoftReboot, host.Annotations)
+		Rebooted(&host.Status, ironic.TargetSoftReboot, host.Annotations)
 		node.LastError = "Pending power operation was aborted due to conductor " + by
 		host = observe(host, &node)
 		if host.Status.Record.Reboot != nil || host.Status.ErrorType != "" {

@@ -106,7 +106,7 @@ func TestNextOfRebuild(t *testing.T) {
 	}
 	rebooting := func(h *metal3.BareMetalHost) {
 		annotated(metal3.RebootAnnotation, force)(h)
-		Rebooted(h, ironic.TargetReboot, h.Annotations)
+		Rebooted(&h.Status, ironic.TargetReboot, h.Annotations)
 	}
 	rebooted := func(h *metal3.BareMetalHost) { rebooting(h); h.Status.Record.Reboot = nil }
 	for name, test := range map[string]struct {
