@@ -13,13 +13,20 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// isTakenOver reports whether a person has confirmed that the node, as it is now, is the host's.
+// isTakenOver reports whether a person has confirmed that the node, as it is now, is the host's. What this server has written to the
+// node since, because of that, changes nothing: the host's marks, and a name for what the node runs.
 func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
 	t := host.Status.Record.Takeover
 	if t == nil {
 		return false
 	}
 	is := takeoverOf(node, t.Time, t.Held)
+	if isMarkedAs(host, node) {
+		is.MarkedHost, is.MarkedCluster = t.MarkedHost, t.MarkedCluster
+	}
+	if d := host.Status.Record.Deployment; t.InstanceUUID == "" && d != nil && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID {
+		is.InstanceUUID = ""
+	}
 	return *t == is
 }
 

@@ -67,11 +67,39 @@ func TestTakeoverNamesWhatWasSeen(t *testing.T) {
 	if held := shared(); held != nil {
 		t.Errorf("confirmed in view of it: held %v", held)
 	}
+	node.Marks = ironic.Marks{Host: ironic.Text(host.UID), Cluster: "this"} // as it is registered because of that
+	if held := shared(); held != nil {
+		t.Errorf("the node has the host's marks: held %v", held)
+	}
+	node.Marks = ironic.Marks{Host: "another", Cluster: "another"}
+	if held := shared(); held == nil {
+		t.Error("not held, and the node has marks of another host")
+	}
+	node.Marks = ironic.Marks{}
 	for _, state := range []metal3.ProvisioningState{metal3.StateDeprovisioning, metal3.StateAvailable} {
 		enter(host, node, Step{Do: SetState, State: state}, now)
 	}
 	if host.Status.Record.Takeover != nil {
 		t.Errorf("the next deployment has the takeover %+v", host.Status.Record.Takeover)
+	}
+}
+
+// TestTakeoverOutlastsAdoption: what a person confirms of a node that Ironic is to adopt still holds when this server has named what it runs.
+func TestTakeoverOutlastsAdoption(t *testing.T) {
+	host, node := provisionedBy()
+	host, node = seenIn(host, node, ironic.Active, "", ironic.Enroll, ironic.Verifying, ironic.Manageable)
+	lost := *node
+	lost.InstanceUUID = ""
+	SetHold(host, Step{Reason: metal3.BMCInUseReason, Message: "seen"})
+	if err := TakeOver(host, &lost, now); err != nil {
+		t.Fatal(err)
+	}
+	for instance, want := range map[string]bool{"": true, recordedInstance(host): true, "another": false} {
+		seen := lost
+		seen.ProvisionState, seen.InstanceUUID = ironic.Active, instance
+		if got := isSharedBMCConfirmed(host, NodeFromIronic(&seen)); got != want {
+			t.Errorf("with instance_uuid %q: confirmed %t, want %t", instance, got, want)
+		}
 	}
 }
 
