@@ -297,7 +297,7 @@ func (c conditions) setState() {
 	c.set(metal3.AvailableForProvisioningCondition, available, "")
 	c.set(metal3.ProvisionedCondition, provisioned, provisionedMessage)
 	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, wrong))
-	c.set(metal3.ProgressingCondition, progressing, cmp.Or(awaitedRequest(status), onlyIf(progressing.status == conditionTrue, progressMessage(status))))
+	c.set(metal3.ProgressingCondition, progressing, cmp.Or(awaitedRequest(status), onlyIf(progressing.status == conditionTrue || isLocked(status), progressMessage(status))))
 	c.set(metal3.HealthyCondition, healthyValue(status.Record.Health), "")
 }
 
@@ -322,6 +322,12 @@ func healthyValue(health string) conditionValue {
 	return conditionValue{conditionUnknown, metal3.UnknownReason}
 }
 
+// isLocked reports whether everything waits for a conductor, a deletion, too.
+func isLocked(status *metal3.BareMetalHostStatus) bool {
+	node := NodeOf(status)
+	return node != nil && node.IsLocked()
+}
+
 // progressMessage says what Ironic is doing, or what is waited for, for users who wonder why it takes so long.
 func progressMessage(status *metal3.BareMetalHostStatus) string {
 	if status.Ironic == nil {
@@ -330,6 +336,9 @@ func progressMessage(status *metal3.BareMetalHostStatus) string {
 	message := "Ironic: " + status.Ironic.ProvisionState
 	if status.Ironic.Step != "" {
 		message += ", step " + status.Ironic.Step
+	}
+	if isLocked(status) {
+		message += ", locked by conductor " + status.Ironic.Reservation
 	}
 	return message
 }

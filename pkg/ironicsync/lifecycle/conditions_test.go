@@ -268,6 +268,12 @@ func TestConditionMessages(t *testing.T) {
 			host: newHost(func(h *metal3.BareMetalHost) { h.Status.Ironic = &metal3.IronicStatus{ProvisionState: "verifying"} }),
 			want: map[string]string{"Progressing": "Ironic: verifying"},
 		},
+		"a conductor that never gives a node back is named": {
+			host: newHost(withState(metal3.StateAvailable), deleted, func(h *metal3.BareMetalHost) {
+				h.Status.Ironic = &metal3.IronicStatus{ProvisionState: "available", Reservation: "conductor-0"}
+			}),
+			want: map[string]string{"Progressing": "Ironic: available, locked by conductor conductor-0"},
+		},
 		"no progress, no message": {
 			host: newHost(withState(metal3.StateAvailable), func(h *metal3.BareMetalHost) { h.Status.Ironic = cleaning }),
 			want: map[string]string{},
