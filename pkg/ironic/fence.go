@@ -14,7 +14,7 @@ var (
 	// may be touched in it, because etcd may have been restored from a backup.
 	ErrNotLeading = errors.New("another replica may lead by now, or etcd was restored from a backup")
 	// ErrLookedTooLongAgo says that what the request was decided on may be outdated.
-	ErrLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+	ErrLookedTooLongAgo = errors.New("the node or its host may have changed since they were read, as happens when Ironic answers slowly")
 	// errNoFence says that the caller has forgotten to say on what it has decided.
 	errNoFence = errors.New("a changing request without a fence")
 )

@@ -68,6 +68,9 @@ func (c *driver) settle(ctx context.Context, log klog.Logger, key types.Namespac
 	case errors.Is(err, ironic.ErrLookedTooLongAgo), errors.Is(err, ironic.ErrNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
+		if errors.Is(err, ironic.ErrLookedTooLongAgo) { // once means only that somebody was quicker
+			c.reportPersistentFailure(klog.NewContext(ctx, log), key, c.clock.Now(), err)
+		}
 	case errors.Is(err, executor.ErrNotTaken), errors.Is(err, executor.ErrUnseen):
 		after = jittered(notTakenPause) // the host says why, or is planned again when the watch tells of it
 	case ironic.IsLocked(err), errors.Is(err, executor.ErrDriveNotReady):

@@ -130,6 +130,28 @@ func TestIronicRefusesWrites(t *testing.T) {
 	}
 }
 
+// neverRecent is an Ironic for which a look at a node is never recent enough to deploy it.
+type neverRecent struct{ ironicClient }
+
+func (n neverRecent) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	if target == ironic.TargetActive {
+		fence.LookedAt = fence.LookedAt.Add(-time.Hour)
+	}
+	return n.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+}
+
+// TestStepsPlannedAnewForEver: a step that is planned anew each time it is to be taken is never taken, and its host says so.
+func TestStepsPlannedAnewForEver(t *testing.T) {
+	inFleet(t, fleetSettings(), ironicsim.Options{}, func(sim *enginetest.Ironic) ironicClient { return neverRecent{sim} }, func(t *testing.T, w *world) {
+		keys := w.enrol(enginetest.Namespace, 1)
+		w.after(10*time.Minute, "available", w.all(keys, arrived(metal3.StateAvailable)))
+		w.edit(keys[0], wantImage)
+		w.after(5*time.Minute, "it says so", w.all(keys, func(h *metal3.BareMetalHost) bool {
+			return h.Status.ErrorType == metal3.ProvisioningError && strings.Contains(h.Status.ErrorMessage, "may have changed since they were read")
+		}))
+	})
+}
+
 // TestClusterRefusesSecrets: the cluster's API server refuses to have a Secret written or
 // read. No host says that its Secret does not exist.
 func TestClusterRefusesSecrets(t *testing.T) {
