@@ -121,6 +121,8 @@ func untilKnown(s Situation, step Step) Step {
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
 		return Step{Do: Wait, After: nodesPause, Message: nodesUnknown}
+	case step.Do == Wait && step.After == 0 && s.isOfBackup() && s.asOfRestore() > 0:
+		step.After = sharedPause // that the host is not of the backup is noted when it is known, which is no change of the host
 	}
 	return step
 }

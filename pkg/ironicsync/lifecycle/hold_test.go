@@ -4,6 +4,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -54,6 +55,22 @@ func TestAsOfRestore(t *testing.T) {
 		if got := host.Status.Record.AsOfRestore; got != test.want {
 			t.Errorf("%s: as of the restore at %d, want %d", name, got, test.want)
 		}
+	}
+}
+
+// TestAsOfRestoreIsNotedLater: that a host at which nothing happens is not of the backup is noted also if the server planned for it before it
+// knew all nodes.
+func TestAsOfRestoreIsNotedLater(t *testing.T) {
+	host := newHost(withState(metal3.StateAvailable), prepared)
+	host.Spec.Online, host.Status.PoweredOn = true, true
+	s := planned(host, nodeIn(ironic.Available))
+	s.RestoredAt, s.OtherNodes.AsOf = 2, time.Time{}
+	if step := nextOf(s); step.Do != Wait || step.After != sharedPause {
+		t.Errorf("the nodes are not known: %s, want a wait of %s", step, sharedPause)
+	}
+	s.RestoredAt = 0
+	if step := nextOf(s); step.Do != Wait || step.After != 0 {
+		t.Errorf("and nothing was restored: %s, want Wait", step)
 	}
 }
 
