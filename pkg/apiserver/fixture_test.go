@@ -521,7 +521,7 @@ func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.
 
 // Preview is tested with the engine.
 func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) {
-	return fmt.Sprintf("a preview of %T", obj), nil
+	return fmt.Sprintf("a preview of %T,\twhich a BMC has given a tab", obj), nil // a header has none
 }
 
 func (*fakeLive) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }

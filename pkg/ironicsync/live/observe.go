@@ -157,7 +157,11 @@ func (o *observer) observe(ctx context.Context, host *metal3.BareMetalHost, node
 			cancel()
 		}
 	}
-	if seen.Node != nil && lifecycle.IsSetBack(host, seen.Node) && o.index.SetBackFor(seen.Node, o.clock.Now()) < setBackGrace {
+	switch {
+	case seen.Node == nil:
+	case !lifecycle.IsSetBack(host, seen.Node):
+		o.index.NotSetBack(seen.Node.UUID)
+	case o.index.SetBackFor(seen.Node, o.clock.Now()) < setBackGrace:
 		return host, seen, errSetBack
 	}
 	recorded, err = o.record(ctx, host, seen)

@@ -20,6 +20,31 @@ func (b *bench) inState(state ironic.ProvisionState, changed time.Time) {
 	})
 }
 
+// TestMembersTakeTurns: of two members of Ironic's database, each of which answers every other time, one lags far behind. What it says is not
+// recorded.
+func TestMembersTakeTurns(t *testing.T) {
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, b *bench) {
+				earlier := time.Now()
+				time.Sleep(time.Minute)
+				active := time.Now()
+				for second := range 10 {
+					b.inState(ironic.Active, active)
+					if second%2 == 1 {
+						b.inState(ironic.Available, earlier)
+					}
+					_ = read.do(t.Context(), b)
+					if got := b.hosts.Host(t, enginetest.HostName(0)).Status.Ironic; got.ProvisionState != string(ironic.Active) {
+						t.Errorf("after %d s the node is recorded as %s", second, got.ProvisionState)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}
+
 // TestLaggingDatabase: what a member of Ironic's database shows that lags behind replaces nothing that was newer. A database
 // that was restored is believed after two seconds.
 func TestLaggingDatabase(t *testing.T) {

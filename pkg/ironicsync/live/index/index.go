@@ -130,6 +130,7 @@ type FeedRead struct {
 
 	number uint64
 	began  time.Time // by our clock
+	sweeps uint64    // that had begun by then
 }
 
 // BeginFeed begins a read of the feed. A change may become visible up to overlap later than
@@ -140,7 +141,7 @@ func (x *Index) BeginFeed(now time.Time) FeedRead {
 	defer x.mu.Unlock()
 	back := max(x.overlap-now.Sub(x.newestSince), 0)
 	x.begun.feeds++
-	return FeedRead{number: x.begun.feeds, began: now, Since: x.newest.Add(-back), Expected: x.lastChanges + 1}
+	return FeedRead{number: x.begun.feeds, began: now, sweeps: x.begun.sweeps, Since: x.newest.Add(-back), Expected: x.lastChanges + 1}
 }
 
 // ApplyChanges updates the index with what a read of the feed has shown. It returns the UUIDs of the nodes in it, and
@@ -163,7 +164,7 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 		}
 		x.set(node)
 		seen = x.nodes[node.UUID]
-		seen.feed, seen.sweeps = read.number, x.begun.sweeps
+		seen.feed, seen.sweeps = read.number, read.sweeps
 	}
 	// A conductor's clock may be ahead, or a single updated_at wrong. If the feed were read
 	// only from such a time on, the changes made by all other conductors would be missed. Ironic reads its database when it is

@@ -168,6 +168,12 @@ func TestNewerContentsStay(t *testing.T) {
 				t.Error("the earlier sweep was applied")
 			}
 		},
+		"a sweep ends after a feed that began before it": func(x *index.Index) {
+			f := x.BeginFeed(at(1))
+			s := x.BeginSweep(at(2))
+			x.ApplyChanges(f, changes(1, node("a", 1, "older")), at(3))
+			x.ApplySweep(s, []ironic.Node{node("a", 2, "newer")}, at(3))
+		},
 		"a sweep has seen the node before it was created": func(x *index.Index) {
 			s := x.BeginSweep(at(1))
 			feed(x, 2, node("a", 2, "newer"))
@@ -195,6 +201,18 @@ func TestDeletedNode(t *testing.T) {
 	sweep(x, 10, withBMC(node("c", 0, "there"), "10.0.0.1"))
 	if got := idsWithBMC(x, "10.0.0.1"); says(x, "b") != "none" || !slices.Equal(got, []string{"c"}) {
 		t.Errorf("after a sweep, node b says %q, and those with the BMC are %v", says(x, "b"), got)
+	}
+}
+
+// TestNodeDeletedDuringSweep: a read of the feed that began before a sweep does not keep a node that the sweep has not seen any more.
+func TestNodeDeletedDuringSweep(t *testing.T) {
+	x := swept(node("a", 0, "there"))
+	f := x.BeginFeed(at(1))
+	s := x.BeginSweep(at(2))
+	x.ApplyChanges(f, changes(1, node("a", 1, "leaving")), at(3))
+	x.ApplySweep(s, nil, at(3))
+	if got := says(x, "a"); got != "none" {
+		t.Errorf("the node says %q", got)
 	}
 }
 

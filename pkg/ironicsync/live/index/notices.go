@@ -78,6 +78,14 @@ func (n *notices) SetBackFor(node *ironic.Node, now time.Time) time.Duration {
 	return noticedFor(n.setBack, node.UUID, *node.ProvisionUpdatedAt, now)
 }
 
+// NotSetBack notes that the node is in the state that is recorded, or in a later one: an earlier one that is seen after that is seen for the
+// first time.
+func (n *notices) NotSetBack(uuid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.setBack, uuid)
+}
+
 // keep forgets all nodes but those that are there. n.mu is held.
 func (n *notices) keep(isThere func(uuid string) bool) {
 	for _, all := range []map[string]noticed{n.inventoryMissing, n.setBack} {

@@ -56,8 +56,11 @@ func (i *inspection) write(ctx context.Context, _ Ironic, host *metal3.BareMetal
 		return host, nil
 	}
 	return changeHost(ctx, i.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) error {
+		if err := mayInspect(h); err != nil {
+			return err // Ironic may have taken long to show the node
+		}
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
-		return mayInspect(h) // Ironic may have taken long to show the node
+		return nil
 	})
 }
 
@@ -177,8 +180,13 @@ func (i *inspection) withdraw(ctx context.Context, host *metal3.BareMetalHost, r
 	return refused
 }
 
+// removeAnnotation removes the annotation, unless somebody has disabled inspections with it meanwhile.
 func (i *inspection) removeAnnotation(ctx context.Context, host *metal3.BareMetalHost) error {
-	return undoChange(ctx, i.hosts.Own, host, func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.InspectAnnotation) })
+	return undoChange(ctx, i.hosts.Own, host, func(h *metal3.BareMetalHost) {
+		if h.Annotations[metal3.InspectAnnotation] != metal3.InspectAnnotationValueDisabled {
+			delete(h.Annotations, metal3.InspectAnnotation)
+		}
+	})
 }
 
 func awaitManageable(ctx context.Context, asked Ironic, uuid string) error {

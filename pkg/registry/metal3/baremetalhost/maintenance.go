@@ -3,10 +3,13 @@
 package baremetalhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -76,19 +79,43 @@ func changeMaintenance(ctx context.Context, asked Ironic, node *ironic.Node, req
 		return asked.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
 	}
 	request.Status.Message = "the node is in maintenance until that is switched off"
-	if node.Fault != "" {
-		// Ironic itself would end this maintenance, together with the reason, when the fault is
-		// over. It keeps a fault until the maintenance is cleared.
-		if err := asked.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
-			return err
-		}
-	}
 	user := "somebody" // without authentication
 	if info, ok := genericapirequest.UserFrom(ctx); ok {
 		user = info.GetName()
 	}
-	return asked.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
+	reason := ironic.RequestedMaintenance(user, request.Spec.Reason)
+	if node.Fault == "" {
+		return asked.SetMaintenance(ctx, ironic.NoFence, node.UUID, reason)
+	}
+	// Ironic itself would end this maintenance, together with the reason, when the fault is
+	// over. It keeps a fault until the maintenance is cleared.
+	if err := asked.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
+		return err
+	}
+	return setMaintenanceAgain(ctx, asked, node, reason)
 }
+
+// setMaintenanceAgain sets the maintenance of a node whose fault was just cleared. Until then, Ironic and this server may switch or clean its
+// machine, so neither a client that goes away nor a conductor that has the node locked ends the attempt.
+func setMaintenanceAgain(ctx context.Context, asked Ironic, node *ironic.Node, reason string) error {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, maintenancePause, true, func(ctx context.Context) (bool, error) {
+		last = asked.SetMaintenance(ctx, ironic.NoFence, node.UUID, reason)
+		if ironic.IsLocked(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if err != nil { // not wrapped: it is no refusal that has left the node as it was
+		return fmt.Errorf("the maintenance for its fault has ended, and the one that was asked for has not begun: %s", ironic.MessageOf(cmp.Or(last, err)))
+	}
+	return nil
+}
+
+// maintenancePause is when to ask again for the maintenance of a node that a conductor has locked.
+const maintenancePause = 500 * time.Millisecond
 
 func (*maintenance) describe(request *metal3.HostMaintenance, _ *metal3.BareMetalHost, node *ironic.Node) {
 	status := &request.Status

@@ -23,6 +23,7 @@ import (
 
 // power is the action of baremetalhosts/power. The DataImage and the HostUpdatePolicy of a host have its name.
 type power struct {
+	Sources
 	hosts    HostChangers
 	images   store.Getter[*metal3.DataImage]
 	policies store.Getter[*metal3.HostUpdatePolicy]
@@ -32,7 +33,7 @@ type power struct {
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
 func NewPowerREST(sources Sources, hosts HostChangers, images store.Getter[*metal3.DataImage], policies store.Getter[*metal3.HostUpdatePolicy], cuts PowerCuts) rest.Storage {
-	p := &power{hosts, images, policies, cuts}
+	p := &power{sources, hosts, images, policies, cuts}
 	kind := requestKind[*metal3.HostPower]{
 		kind:        "HostPower",
 		newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
@@ -99,14 +100,24 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	if request.Spec.Action == metal3.PowerActionReboot {
 		return p.requestReboot(ctx, host, node, request, dryRun)
 	}
+	online, asIs := request.Spec.Action != metal3.PowerActionOff, false
+	if asIs = host.Spec.Online == online; asIs && !online && !dryRun {
+		newest, err := p.stillMayGoOff(ctx, host, request)
+		if err != nil {
+			return nil, err
+		}
+		asIs = !newest.Spec.Online
+	}
 	cut := isCut(request, node) && !dryRun
 	if cut {
 		if err := p.cuts.record(ctx, host, node); err != nil {
 			return nil, err
 		}
 	}
-	online := request.Spec.Action != metal3.PowerActionOff
-	if host.Spec.Online == online {
+	if asIs {
+		if !online {
+			warnOfConsumer(ctx, host)
+		}
 		if lifecycle.KeepsPower(host) && !cut && !dryRun {
 			return host, p.cuts.countOnline(ctx, host)
 		}
@@ -124,6 +135,18 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 		p.cuts.forget(ctx, host)
 	}
 	return written, err
+}
+
+// stillMayGoOff looks at a host once more that was to be off, before its machine is switched off: it may be to be on by now.
+func (p *power) stillMayGoOff(ctx context.Context, host *metal3.BareMetalHost, request *metal3.HostPower) (*metal3.BareMetalHost, error) {
+	newest, err := p.Hosts.Get(ctx, host.Namespace, host.Name)
+	if err == nil {
+		err = checkSame(host, newest)
+	}
+	if err == nil {
+		err = p.checkHost(newest, request)
+	}
+	return newest, err
 }
 
 // isCut reports whether the power of a machine is to be cut that may be on, or may come on.

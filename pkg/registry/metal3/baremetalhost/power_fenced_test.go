@@ -72,16 +72,23 @@ func TestFencedDuringInspection(t *testing.T) {
 	fenced := func(h *metal3.BareMetalHost) {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotationPrefix+"fencing", `{"force":true}`)
 	}
+	disabled := func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, metal3.InspectAnnotationValueDisabled)
+	}
 	for name, test := range map[string]struct {
 		state         ironic.ProvisionState
 		looked, wrote func(*metal3.BareMetalHost)
 		want          []ironic.ProvisionTarget
+		disabled      bool // afterwards
 	}{
 		"while the node is read":                {state: ironic.Available, looked: fenced},
 		"while the node is read, manageable":    {state: ironic.Manageable, looked: fenced},
 		"while the controller may begin":        {state: ironic.Available, wrote: fenced},
 		"never, and the node is manageable":     {state: ironic.Manageable, want: []ironic.ProvisionTarget{ironic.TargetInspect}},
 		"declared external while it is read":    {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
+		"disabled while the node is read":       {state: ironic.Available, looked: disabled, disabled: true},
+		"disabled while it is read, manageable": {state: ironic.Manageable, looked: disabled, disabled: true},
+		"disabled while the controller may":     {state: ironic.Available, wrote: disabled, disabled: true},
 		"replaced by another host of this name": {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) { h.UID = "another" }},
 		"paused, which keeps nobody from asking": {state: ironic.Manageable, looked: func(h *metal3.BareMetalHost) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
@@ -101,8 +108,8 @@ func TestFencedDuringInspection(t *testing.T) {
 			if !slices.Equal(m.asked, test.want) || (err == nil) != (test.want != nil) || err != nil && !apierrors.IsConflict(err) {
 				t.Errorf("Ironic was asked for %q: %v", m.asked, err)
 			}
-			if _, asks := m.host.Annotations[metal3.InspectAnnotation]; asks {
-				t.Error("the annotation still asks for an inspection")
+			if value, has := m.host.Annotations[metal3.InspectAnnotation]; has != test.disabled || has && value != metal3.InspectAnnotationValueDisabled {
+				t.Errorf("the annotation is there: %t, with %q", has, value)
 			}
 		})
 	}
@@ -120,6 +127,7 @@ func TestFencedDuringPower(t *testing.T) {
 		claimed(h)
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
 	}
+	on := func(h *metal3.BareMetalHost) { h.Spec.Online, h.Generation = true, h.Generation+1 }
 	off := func(h *metal3.BareMetalHost) { h.Spec.Online, h.Generation = false, h.Generation+1 }
 	for name, test := range map[string]struct {
 		action        metal3.PowerAction
@@ -137,6 +145,9 @@ func TestFencedDuringPower(t *testing.T) {
 		"off":                         {action: metal3.PowerActionOff, online: true, looked: fenced},
 		"off, of a claim":             {action: metal3.PowerActionOff, online: true, looked: claimed, refusal: "HostClaim tenant/mine decides", left: true},
 		"off, of a paused claim":      {action: metal3.PowerActionOff, online: true, looked: paused},
+		"off as before, and online":   {action: metal3.PowerActionOff, looked: on},
+		"off as before, and claimed":  {action: metal3.PowerActionOff, looked: func(h *metal3.BareMetalHost) { on(h); claimed(h) }, refusal: "HostClaim tenant/mine decides", left: true},
+		"off as before, of another":   {action: metal3.PowerActionOff, looked: func(h *metal3.BareMetalHost) { h.UID = "another" }, refusal: "another host has its name"},
 		"on, as its claim says":       {action: metal3.PowerActionOn, online: true, looked: claimed, left: true},
 		"on, and nothing in between":  {action: metal3.PowerActionOn, left: true},
 		"reboot, nothing in between":  {action: metal3.PowerActionReboot, online: true, left: true},

@@ -8,9 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -159,6 +161,28 @@ func TestTableOfWatch(t *testing.T) {
 		record(t, store, "worker-0", func(s *metal3.BareMetalHostStatus) { s.OperationalStatus = metal3.OperationalStatusOK })
 		if row := convert(); row.Cells[1] != "OK" {
 			t.Errorf("a live row is %v", row.Cells)
+		}
+	})
+}
+
+// TestWatchFromAnotherEtcd: a watch from a resourceVersion that etcd has not reached is refused, unless it begins with what there is.
+func TestWatchFromAnotherEtcd(t *testing.T) {
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
+		ctx := genericapirequest.WithNamespace(t.Context(), storetest.Namespace)
+		no := false
+		for name, initial := range map[string]*bool{"left out": nil, "without initial events": &no} {
+			options := &metainternalversion.ListOptions{ResourceVersion: "1000000000", SendInitialEvents: initial}
+			if initial != nil {
+				options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+			}
+			w, err := hosts.Watch(ctx, options)
+			if !apierrors.IsResourceExpired(err) {
+				t.Errorf("%s: %v, want 410", name, err)
+			}
+			if err == nil {
+				w.Stop()
+			}
 		}
 	})
 }

@@ -4,7 +4,8 @@ package firmware
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"fmt"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
@@ -78,11 +78,11 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 // addPreviewWarning adds a warning that says what would be done to the machine if obj was written.
 func (r *REST) addPreviewWarning(ctx context.Context, obj runtime.Object) {
 	text, err := r.preview(ctx, obj)
-	if err != nil {
-		text = "it is not known what would be done to the machine: " + err.Error()
-	}
-	if text != "" {
-		warning.AddWarning(ctx, "", strings.ReplaceAll(text, "\n", "; "))
+	switch {
+	case err != nil:
+		kind.Warn(ctx, fmt.Errorf("it is not known what would be done to the machine: %w", err))
+	case text != "":
+		kind.Warn(ctx, errors.New(text))
 	}
 }
 

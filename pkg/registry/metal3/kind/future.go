@@ -18,7 +18,7 @@ import (
 // cache would accept it and send nothing until etcd has reached it, and the client, such as
 // the garbage collector, would not notice what it misses. After a 410, clients list again.
 func refuseFuture(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) error {
-	if options == nil || options.SendInitialEvents != nil { // with initial events, a client misses nothing
+	if options == nil || options.SendInitialEvents != nil && *options.SendInitialEvents { // with initial events, a client misses nothing
 		return nil
 	}
 	asked, err := strconv.ParseUint(options.ResourceVersion, 10, 64)
