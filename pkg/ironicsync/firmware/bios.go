@@ -208,8 +208,13 @@ func (s schemas) write(ctx context.Context, wanted *metal3.FirmwareSchema, obj *
 	case err != nil:
 		return nil, err
 	}
+	isSame := equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema)
+	if other := settings.NameByContents(wanted); !isSame && isOfOthers(schema, obj) && wanted.Name != other {
+		wanted.Name = other // what is read-only may differ within a model, and has the same name by the operator's rule
+		return s.write(ctx, wanted, obj)
+	}
 	owned := metal3.IsOwnedBy(schema, obj) || len(schema.OwnerReferences) >= maxOwners
-	if owned && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema) {
+	if owned && isSame {
 		return schema, nil
 	}
 	schema = schema.DeepCopy()
@@ -218,6 +223,11 @@ func (s schemas) write(ctx context.Context, wanted *metal3.FirmwareSchema, obj *
 		schema.OwnerReferences = append(schema.OwnerReferences, owner)
 	}
 	return s.objects.Update(ctx, schema)
+}
+
+// isOfOthers reports whether a schema has another owner than obj.
+func isOfOthers(schema *metal3.FirmwareSchema, obj *metal3.HostFirmwareSettings) bool {
+	return slices.ContainsFunc(schema.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID != obj.UID })
 }
 
 // leave takes obj from the owners of a schema that its status does not name, and deletes that with the last of them: each has up to

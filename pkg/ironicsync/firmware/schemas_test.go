@@ -151,6 +151,35 @@ func TestSchemaOfNewOwnerStays(t *testing.T) {
 	}
 }
 
+// TestSchemasOfOneModelDiffer: of two machines of a model, different settings are read-only. Each has its own schema, although the operator's
+// rule gives both one name.
+func TestSchemasOfOneModelDiffer(t *testing.T) {
+	f := newFleet("a", "b", "c")
+	readOnly := func(first, second bool) {
+		f.ironic.more = []ironic.BIOSSetting{{Name: "X", Value: "1", AttributeType: "String", ReadOnly: &first}, {Name: "Y", Value: "1", AttributeType: "String", ReadOnly: &second}}
+	}
+	readOnly(true, false)
+	f.ensure(t, "a")
+	readOnly(false, true)
+	f.ensure(t, "b")
+	f.ensure(t, "c")
+	schemas := map[string]bool{}
+	for host, want := range map[string]bool{"a": true, "b": false, "c": false} {
+		settings, err := f.settings.Get(t.Context(), "n", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema, err := f.Settings.SchemaOf(t.Context(), settings)
+		if err != nil || *schema.Spec.Schema["X"].ReadOnly != want {
+			t.Errorf("%s: X is read-only: %t, want %t; %v", host, !want, want, err)
+		}
+		schemas[schema.Name] = true
+	}
+	if len(schemas) != 2 {
+		t.Errorf("the schemas are %v", schemas)
+	}
+}
+
 // TestFormerTermsSchemasGo: what a server that was killed, or an older version, has left goes in the next term.
 func TestFormerTermsSchemasGo(t *testing.T) {
 	f := newFleet("a", "b", "gone")

@@ -274,7 +274,7 @@ func endState(host *metal3.BareMetalHost, left metal3.ProvisioningState, now tim
 			history.Deprovision.End = WholeSeconds(now)
 		}
 		status.Provisioning.Image = metal3.Image{}
-		settings.Deprovisioned(status)
+		settings.Deprovisioned(host)
 		if status.ProvisioningFailCount == 0 { // otherwise it shows what the failed attempt was to deploy
 			status.Provisioning.CustomDeploy = nil
 		}

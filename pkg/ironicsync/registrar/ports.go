@@ -167,8 +167,14 @@ func (r *Registrar) createPort(ctx context.Context, reg registration, nodeUUID s
 	if err != nil {
 		return err
 	}
-	if len(ports) == 0 || ports[0].NodeUUID == nodeUUID {
+	conflict := &portConflict{mac: port.mac, host: reg.host.Namespace + "/" + reg.host.Name}
+	switch {
+	case len(ports) == 0: // unless it was deleted a moment ago, which the next try shows
+		conflict.other = "a node that Ironic conceals from this server, as those of other Keystone projects"
+	case ports[0].NodeUUID == nodeUUID:
 		return nil
+	default:
+		conflict.other = r.Claims.describeOwner(ctx, reg.host, ports[0].NodeUUID)
 	}
-	return &portConflict{mac: port.mac, host: reg.host.Namespace + "/" + reg.host.Name, other: r.Claims.describeOwner(ctx, reg.host, ports[0].NodeUUID)}
+	return conflict
 }

@@ -101,6 +101,9 @@ func TestWantedPorts(t *testing.T) {
 	}
 }
 
+// concealed is the node of a port that Ironic does not show.
+const concealed = "concealed"
+
 // portIronic refuses ports with some addresses, and has those of other nodes.
 type portIronic struct {
 	Ironic
@@ -121,6 +124,9 @@ func (p *portIronic) CreatePort(_ context.Context, _ ironic.Fence, node, mac str
 }
 
 func (p *portIronic) ListPorts(_ context.Context, filter ironic.PortFilter) ([]ironic.Port, error) {
+	if p.others[filter.Address] == concealed {
+		return nil, nil
+	}
 	return []ironic.Port{{NodeUUID: p.others[filter.Address], Address: filter.Address}}, nil
 }
 
@@ -149,6 +155,8 @@ func TestEnsurePorts(t *testing.T) {
 		"one is there":                       {existing: []string{second}, created: boot + " true, " + third + " false"},
 		"one is no MAC address":              {refusals: map[string]error{second: notValid(second)}, created: boot + " true, " + third + " false", missing: "Ironic rejects " + second + ": Expected valid MAC address for address: " + second},
 		"one is another node's":              {others: map[string]string{second: "other"}, created: boot + " true, " + third + " false", missing: second + " belongs to a node in Ironic that no host has"},
+		"one is concealed":                   {others: map[string]string{second: concealed}, created: boot + " true, " + third + " false", missing: second + " belongs to a node that Ironic conceals from this server, as those of other Keystone projects"},
+		"the boot address is concealed":      {others: map[string]string{boot: concealed}, problem: metal3.PortConflictReason + ": MAC address " + boot + " of host metal3/host-0 is that of a node that Ironic conceals from this server, as those of other Keystone projects already: delete the other one's port in Ironic if that is wrong, or replace the host whose spec.bootMACAddress is wrong: if it runs something, detach it"},
 		"one is another machine's, too":      {sharing: hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: boot}), created: boot + " true, " + third + " false", missing: second + " is a network card of host metal3/host-1, too"},
 		"all are another machine's, too":     {sharing: hostWith("", metal3.NIC{MAC: second}, metal3.NIC{MAC: third}), noBoot: true, created: second + " false", missing: third + " is a network card of host metal3/host-1, too"},
 		"one is a detached host's":           {sharing: detached(hostWith("", metal3.NIC{MAC: second})), created: boot + " true, " + second + " false, " + third + " false"},

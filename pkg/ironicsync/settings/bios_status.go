@@ -4,6 +4,7 @@ package settings
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,17 @@ func SchemaOf(host *metal3.BareMetalHost, settings []ironic.BIOSSetting) *metal3
 		schema.Spec.HardwareVendor, schema.Spec.HardwareModel = hardware.SystemVendor.Manufacturer, hardware.SystemVendor.ProductName
 	}
 	return schema
+}
+
+// NameByContents returns the name of a schema where another one, with other contents, has the name that SchemaOf gives: the operator's rule
+// sorts names and values together, so that two machines of which different settings are read-only have one name.
+func NameByContents(schema *metal3.FirmwareSchema) string {
+	contents, err := json.Marshal(schema.Spec.Schema)
+	if err != nil {
+		panic(err) // strings, numbers and booleans
+	}
+	hash := sha256.Sum256(contents)
+	return fmt.Sprintf("schema-%x", hash[:8])
 }
 
 // typeOf returns the type of a setting, or none if it is a word that Redfish does not have: Ironic passes on whatever the registry

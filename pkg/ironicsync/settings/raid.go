@@ -194,9 +194,11 @@ func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 func (raid) allowedBy(metal3.HostUpdatePolicySpec) bool { return false }
 
 // Deprovisioned drops what is recorded of settings that do not outlive a deployment. These are software volumes, which
-// are created anew then: the cleaning may have erased them, and what was deployed may have changed them.
-func Deprovisioned(status *metal3.BareMetalHostStatus) {
-	if saved := status.Provisioning.RAID; saved != nil {
+// are created anew then: the cleaning may have erased them, and what was deployed may have changed them. Those that the spec does not ask
+// for any more stay recorded, so that they are removed.
+func Deprovisioned(host *metal3.BareMetalHost) {
+	saved, wanted := host.Status.Provisioning.RAID, host.Spec.RAID
+	if saved != nil && wanted != nil && len(wanted.SoftwareRAIDVolumes) > 0 {
 		saved.SoftwareRAIDVolumes = nil
 	}
 }

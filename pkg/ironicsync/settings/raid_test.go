@@ -246,12 +246,19 @@ func TestVolumes(t *testing.T) {
 // TestDeprovisioned: hardware volumes outlive a deployment, and software volumes are made anew.
 func TestDeprovisioned(t *testing.T) {
 	host := hostWith(redfish, layoutOf(nil, md), layoutOf(nil, md), nil)
-	Deprovisioned(&host.Status)
+	Deprovisioned(host)
 	if clean, err := NextClean(Machine{Host: host}); err != nil || stepsOf(clean) != "agent delete erase create" {
 		t.Errorf("software: %s, %v", stepsOf(clean), err)
 	}
+	for name, wanted := range map[string]*metal3.RAIDConfig{"left out": nil, "an empty list": layoutOf(nil, []metal3.SoftwareRAIDVolume{})} {
+		host = hostWith(redfish, wanted, layoutOf(nil, md), nil)
+		Deprovisioned(host)
+		if clean, err := NextClean(Machine{Host: host}); err != nil || stepsOf(clean) != "agent delete erase" {
+			t.Errorf("software that is not wanted any more, %s: %s, %v", name, stepsOf(clean), err)
+		}
+	}
 	host = hostWith(redfish, layoutOf(mirror, nil), layoutOf(mirror, nil), nil)
-	Deprovisioned(&host.Status)
+	Deprovisioned(host)
 	if Differ(Machine{Host: host}) {
 		t.Error("hardware volumes are to be made again")
 	}

@@ -141,7 +141,7 @@ func isSameForImage(a, b *metal3.BareMetalHost) bool {
 		a.Status.PoweredOn == b.Status.PoweredOn &&
 		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State &&
 		lifecycle.HasOwnNode(a) == lifecycle.HasOwnNode(b) && lifecycle.MayGetOwnNode(a) == lifecycle.MayGetOwnNode(b) && (a.Status.Record.Hold == nil) == (b.Status.Record.Hold == nil) &&
-		isInMaintenance(a) == isInMaintenance(b)
+		(a.Status.Ironic == nil) == (b.Status.Ironic == nil) && isInMaintenance(a) == isInMaintenance(b)
 }
 
 func isInMaintenance(host *metal3.BareMetalHost) bool {
@@ -215,10 +215,12 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 		return 0, c.wait(ctx, image, "the host is held: "+host.Status.Record.Hold.Message)
 	}
 	client, node, err := c.Proven(ctx, host)
-	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
+	switch unproven := new(kinds.UnprovenError); {
+	case ironic.IsNotFound(err) && host.DeletionTimestamp.IsZero():
+		return lostPause, c.wait(ctx, image, "Ironic has lost the node of the host")
+	case ironic.IsNotFound(err), errors.As(err, &unproven):
 		return 0, c.release(ctx, image)
-	}
-	if err != nil {
+	case err != nil:
 		return 0, err
 	}
 	switch {
@@ -243,6 +245,9 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	c.Enqueue(image.Namespace, image.Name) // with the status that was recorded
 	return 0, nil
 }
+
+// lostPause is when to look whether the host has a node again, whatever is told of it.
+const lostPause = time.Minute
 
 // wait leaves the drive of an image alone that is being deleted, and tells why. The host is reconciled when that changes.
 func (c *Controller) wait(ctx context.Context, image *metal3.DataImage, reason string) error {

@@ -46,7 +46,8 @@ func TestDeletion(t *testing.T) {
 		"somebody else may run something": {func(w *world) { w.host.Status.Record.Hold = &metal3.Hold{Reason: metal3.DeploymentGoneReason} }, true},
 		"somebody works on the machine":   {func(w *world) { w.node.Maintenance = true }, true},
 		"a node that is not proven":       {func(w *world) { w.unproven = "another host's" }, false},
-		"the node is gone":                {func(w *world) { w.node = nil }, false},
+		"Ironic has lost the node":        {func(w *world) { w.node = nil }, true},
+		"the node is gone, as the host":   {func(w *world) { w.node, w.host.DeletionTimestamp = nil, new(metav1.Now()) }, false},
 		"the host is off":                 {func(*world) {}, false},
 		"an old Ironic":                   {func(w *world) { w.tooOld = true }, false},
 		"the host is on":                  {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
@@ -67,7 +68,7 @@ func TestDeletion(t *testing.T) {
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
 			}
-			leavesAlone := test.stays && (lifecycle.MayGetOwnNode(w.host) || w.host.Status.Record.Hold != nil || w.node.Maintenance) && !metal3.IsPaused(w.host)
+			leavesAlone := test.stays && (lifecycle.MayGetOwnNode(w.host) || w.host.Status.Record.Hold != nil || w.node == nil || w.node.Maintenance) && !metal3.IsPaused(w.host)
 			if w.image != nil && leavesAlone != strings.Contains(w.image.Status.Error.Message, "left alone") || leavesAlone && len(w.events) != 1 {
 				t.Errorf("left alone: %t, told: %+v, %v", leavesAlone, w.image.Status.Error, w.events)
 			}

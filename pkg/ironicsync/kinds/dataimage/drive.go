@@ -200,7 +200,7 @@ func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.Data
 		return outcome{after: driveRetry}, nil
 	case attempted && recorded == wanted:
 		attached := "" // Ironic says that it has failed
-		if node.LastError == "" {
+		if node.LastError == "" || ironic.SaysTimedOut(node.LastError) {
 			attached = wanted // it may be, even later
 		}
 		return c.notDone(ctx, image, attached, fmt.Sprintf("image %s could not be attached", wanted), node)
@@ -309,8 +309,8 @@ func (c *Controller) mayCome(image *metal3.DataImage) bool {
 const lateBMC = 30 * time.Second
 
 // awaitBMC returns when to look at the drive again if Ironic was asked to change it and has ended, by its own account well, so
-// short a while ago that the BMC may still carry it out; zero otherwise. An image that is to go is waited for as long as
-// Ironic may still carry out a request without an answer, if there was an error: nobody looks for it later.
+// short a while ago that the BMC may still carry it out; zero otherwise. An image that is to go, and that this process has not seen in the
+// drive, is waited for as long as Ironic may still carry out a request without an answer: nobody looks for it later.
 func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -323,7 +323,7 @@ func (c *Controller) awaitBMC(image *metal3.DataImage) time.Duration {
 		last.ended = now
 	}
 	limit := lateBMC
-	if last.isFormer && last.wanted == "" && image.Status.Error.Count > 0 {
+	if last.isFormer && last.wanted == "" {
 		limit = metal3.AskedLimit
 	}
 	if now.Sub(last.ended) >= limit {

@@ -165,6 +165,33 @@ func TestAttachIsRepeated(t *testing.T) {
 	}
 }
 
+// TestAttachedAfterAnError: a BMC takes so long that Ironic gives up, and has attached the image all the same by the next try. It is not ejected, to be attached once
+// more with the same outcome; and it is ejected if the DataImage is deleted by then.
+func TestAttachedAfterAnError(t *testing.T) {
+	for name, isDeleted := range map[string]bool{"wanted": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.controller()
+			w.attachError = "Could not attach device cdrom to node: HTTPSConnectionPool(host='192.0.2.1', port=443): Read timed out. (read timeout=60)"
+			if _, problem := w.powerOn(c); problem == "" {
+				t.Fatal("a failed attachment is no problem")
+			}
+			w.drive, w.requests = w.image.Spec.URL, nil
+			c.forget(types.NamespacedName{Namespace: "metal3", Name: "worker-0"}) // as the time for the next try does
+			want := []string{"get"}
+			if isDeleted {
+				w.image.DeletionTimestamp, want = new(metav1.Now()), []string{"get", "detach", "get"}
+			}
+			if ready, problem := w.powerOn(c); !ready || (w.drive == "") != isDeleted {
+				t.Errorf("%t, %q, with %q in the drive", ready, problem, w.drive)
+			}
+			if diff := cmp.Diff(want, slices.Compact(slices.Clone(w.requests))); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // An image that is attached after nobody waited for it any more does not stay in the drive when its DataImage is deleted, before or after
 // that, nor is it taken for the one that is wanted then. A server that was restarted meanwhile knows of it, too.
 func TestAttachedTooLate(t *testing.T) {

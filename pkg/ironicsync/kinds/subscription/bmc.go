@@ -61,6 +61,13 @@ func (c *Controller) create(ctx context.Context, subscription *metal3.BMCEventSu
 		mayExist = err != nil && !ironic.IsNotCarriedOut(err) && !ironic.IsInternal(err) // with an internal error, Ironic passes on the BMC's refusal
 		return err
 	})
+	if ironic.IsInternal(err) { // also of a BMC that has it, and gives an answer that Ironic does not understand
+		found, findErr := c.find(ctx, subscription, host)
+		if found != "" {
+			return found, false, nil
+		}
+		mayExist = findErr != nil && !errors.As(findErr, new(*ironic.APIError))
+	}
 	switch {
 	case err == nil && id == "":
 		return "", true, errors.New("the BMC gave it no ID")

@@ -156,3 +156,23 @@ func TestDeleteWhatWasRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestCreatedWithAnOddAnswer: a BMC that has created a subscription, and whose answer Ironic does not understand, is not asked for another one
+// with each try, and has none left when the object goes.
+func TestCreatedWithAnOddAnswer(t *testing.T) {
+	w := newWorld()
+	w.oddAnswer = true
+	c := w.controller()
+	for range 3 {
+		if err := w.reconcile(t, c); err != nil {
+			t.Errorf("%v, status %+v", err, w.subscription.Status)
+		}
+	}
+	if len(w.bmc) != 1 || w.subscription.Status.SubscriptionID != "1" || w.subscription.Status.Error != "" {
+		t.Errorf("the BMC has %v; status %+v", w.bmc, w.subscription.Status)
+	}
+	w.subscription.DeletionTimestamp = new(metav1.Now())
+	if err := w.reconcile(t, c); err != nil || w.subscription != nil || len(w.bmc) != 0 {
+		t.Errorf("%v, it is still there: %+v, the BMC has %v", err, w.subscription, w.bmc)
+	}
+}

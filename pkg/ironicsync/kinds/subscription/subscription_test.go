@@ -38,6 +38,7 @@ type world struct {
 	notShown     string // the ID of one that the BMC cannot show
 	nodeError    error  // of each read of the node
 	lateAnswer   bool   // the BMC creates subscriptions, and Ironic has no answer in time
+	oddAnswer    bool   // the BMC creates subscriptions, and Ironic does not understand its answer
 	looked       func() // is called when the node is read
 	created      func() // is called when the BMC has created one
 	notAllowed   error  // the destination
@@ -125,6 +126,9 @@ func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ st
 	w.bmc[id] = s
 	if w.created != nil {
 		w.created()
+	}
+	if w.oddAnswer {
+		return "", ironicSays(500, "HTTP POST returned code 200 without a Location")
 	}
 	if w.lateAnswer {
 		return "", &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer in time"}
