@@ -22,8 +22,12 @@ import (
 const minRevisionBump = 1_000_000_000
 
 // revisionBump is what is added to a revision when a snapshot of it is restored. The new revision follows the time, at 1,000 for each second:
-// a snapshot that is restored once more must not have the revisions again that clients saw after the first time.
-func revisionBump(revision int64, now time.Time) uint64 {
+// a snapshot that is restored once more must not have the revisions again that clients saw after the first time. The members of a cluster
+// are restored one after the other, each by itself, and must all have the same revision, or etcd gives different answers by the member.
+func revisionBump(revision int64, ofMember bool, now time.Time) uint64 {
+	if ofMember {
+		return minRevisionBump
+	}
 	return uint64(max(minRevisionBump, now.UnixMilli()-revision))
 }
 
@@ -120,7 +124,7 @@ func (r *snapshotRestore) run(path string, in io.Reader, progress io.Writer) (er
 	if err != nil {
 		return fmt.Errorf("the snapshot cannot be read: %w", oneLine(err))
 	}
-	config.RevisionBump, config.MarkCompacted = revisionBump(status.Revision, time.Now()), true
+	config.RevisionBump, config.MarkCompacted = revisionBump(status.Revision, r.dataDir == "", time.Now()), true
 	if err := manager.Restore(config); err != nil {
 		return fmt.Errorf("restoring the snapshot: %w", oneLine(err))
 	}

@@ -95,12 +95,34 @@ func TestSnapshot(t *testing.T) {
 func TestRestoredTwice(t *testing.T) {
 	now := time.Now()
 	for _, revision := range []int64{1, 4_000_000} {
-		if first, second := revisionBump(revision, now), revisionBump(revision, now.AddDate(0, 0, 1)); second < first+86_400_000 {
+		if first, second := revisionBump(revision, false, now), revisionBump(revision, false, now.AddDate(0, 0, 1)); second < first+86_400_000 {
 			t.Errorf("revision %d: %d is added, and a day later %d", revision, first, second)
 		}
 	}
-	if bump := revisionBump(now.UnixMilli(), now); bump != minRevisionBump {
+	if bump := revisionBump(now.UnixMilli(), false, now); bump != minRevisionBump {
 		t.Errorf("%d is added to a revision that is ahead of the time", bump)
+	}
+}
+
+// TestMembersRestoredAlike checks that the members of a cluster, which are restored one after the other, have the same revision: with
+// different ones, each answers otherwise, and the watch caches wait for revisions that never come.
+func TestMembersRestoredAlike(t *testing.T) {
+	_, _, snapshot := savedEtcd(t)
+	const cluster = "a=https://127.0.0.1:1,b=https://127.0.0.1:2"
+	revisions := map[string]bool{}
+	for name, url := range map[string]string{"a": "https://127.0.0.1:1", "b": "https://127.0.0.1:2"} {
+		member := &snapshotRestore{memberDir: filepath.Join(t.TempDir(), "data"), name: name, peerURL: url, cluster: cluster, token: "token"}
+		var said strings.Builder
+		err := member.run("-", bytes.NewReader(snapshot), &said)
+		_, revision, told := strings.Cut(said.String(), "the revision is now ")
+		if err != nil || !told {
+			t.Fatalf("%q, %v", said.String(), err)
+		}
+		revisions[revision] = true
+		time.Sleep(5 * time.Millisecond)
+	}
+	if len(revisions) != 1 {
+		t.Errorf("the members have the revisions %v", revisions)
 	}
 }
 
